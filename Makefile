@@ -1,0 +1,47 @@
+# Every target sets itself up from nothing; a second call installs nothing again.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# One thread a test process: the suite runs on all cores side by side.
+WORKERS ?= $(shell nproc)
+
+.PHONY: help setup demo test bench lint docs clean
+help:
+	@echo "make setup   virtual environment with everything that is tested"
+	@echo "make demo    see the reweighting at work: a table and a picture under runs/demo"
+	@echo "make test    linters, types and the whole test suite"
+	@echo "make bench   speed, side by side with what you would use instead"
+	@echo "make lint    ruff and mypy alone"
+	@echo "make docs    regenerate the parts of docs/ that commands print"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found; install it (Debian: apt-get install python3.11 python3.11-venv) or say make PYTHON=..."; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -q && apt-get install -qy python3-venv; \
+	  else echo "make: the venv module is missing; run: sudo apt-get install python3-venv"; exit 2; fi; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report]'
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/beacon demo
+
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/weighting.py
+
+docs: $(STAMP)
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

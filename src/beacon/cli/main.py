@@ -1,0 +1,65 @@
+"""``beacon VERB ...``: finds the verb, runs it, turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from beacon import __version__
+from beacon.errors import RunError, UserError
+
+# verb -> what it does. The code of a verb is beacon.cli.<verb>, imported only when it is called.
+VERBS = {
+    "demo": "the reweighting at work on a two-domain problem, as a table and a picture",
+}
+
+EXAMPLES = """\
+  beacon demo                     see it work, in under a minute
+  beacon VERB --help              every option of a verb"""
+
+
+def usage() -> str:
+    """The text of ``beacon --help``."""
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {text}" for verb, text in VERBS.items())
+    return (
+        "usage: beacon VERB [options]\n\n"
+        "Train a robot policy from many demonstrations of the wrong domain and few of the right one:\n"
+        "BEACON learns the policy and a weight for every training sample together.\n\n"
+        f"verbs:\n{verbs}\n\nexamples:\n{EXAMPLES}\n\n"
+        "exit codes: 0 done, 1 failed, 2 the input is wrong"
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command line and return its exit code."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if arguments[0] in ("-V", "--version"):
+        print(f"beacon {__version__}")
+        return 0
+    verb, *rest = arguments
+    if verb not in VERBS:
+        return _complain(f"there is no verb '{verb}'; the verbs are {', '.join(VERBS)}", 2)
+    try:
+        return int(import_module(f"beacon.cli.{verb}").main(rest))
+    except UserError as error:
+        return _complain(str(error), 2)
+    except RunError as error:
+        return _complain(str(error), 1)
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130)
+    except BrokenPipeError:  # the reader went away, as in `beacon ... | head`
+        sys.stderr.close()
+        return 1
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"beacon: {message}", file=sys.stderr)
+    return code
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main(sys.argv[1:]))
