@@ -1,0 +1,73 @@
+"""The paper's default: distance to the nearest target embeddings, over the target's own spread."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from beacon.weighting.checks import Ids
+from beacon.weighting.discrepancy.base import Discrepancy, DiscrepancyInputs, DiscrepancyWarning, ratio
+from beacon.weighting.discrepancy.neighbors import CHUNK_BYTES, nearest
+
+NO_SPREAD = 1e-8
+CAP = 100.0  # no discrepancy is larger than this
+
+
+@dataclass(frozen=True)
+class KNN:
+    """d_i = (mean distance of source i to its k nearest targets) / Z (paper, appendix B.2).
+
+    Z is the mean over targets of the mean distance to their k nearest *other* targets, so that d ≈ 1
+    means as close as targets are to each other. The embeddings are inputs only: d knows no labels.
+    With one target, or none apart from another, Z is the median source distance instead.
+    """
+
+    k: int = 5  # paper: 4, 5 or 6
+    # Neighbours from one demonstration are close in time and make Z small; leave them out (paper: no).
+    exclude_same_demo: bool = False
+    cap: float = CAP
+    chunk_bytes: int = CHUNK_BYTES  # bound of the distance table in memory
+
+    def __post_init__(self) -> None:
+        check_neighbors(self.k, self.cap)
+
+    def __call__(self, inputs: DiscrepancyInputs) -> Discrepancy:
+        """The discrepancy of every source sample."""
+        source, target = inputs.embeddings()
+        distances = nearest(source, target, self.k, chunk_bytes=self.chunk_bytes).mean_distance()
+        spread = self._spread(inputs)
+        diagnostics = {"target_spread": spread, "source_distance": float(distances.mean())}
+        if spread < NO_SPREAD:
+            spread = float(np.median(distances))
+            warnings.warn(
+                "the target embeddings have no spread of their own (one target sample, or identical ones); "
+                "discrepancies are relative to the median source distance instead",
+                DiscrepancyWarning,
+                stacklevel=2,
+            )
+            if spread < NO_SPREAD:
+                return Discrepancy(np.zeros(len(source)), diagnostics)
+        return Discrepancy(ratio(distances, spread, self.cap), diagnostics)
+
+    def _spread(self, inputs: DiscrepancyInputs) -> float:
+        """Z, or zero where no target has another one to be compared with."""
+        _, target = inputs.embeddings()
+        if len(target) < 2:
+            return 0.0
+        # Without ids every target is its own group: only itself is left out.
+        own: Ids = np.arange(len(target))
+        if self.exclude_same_demo:
+            own = inputs.episodes()[1]
+        within = nearest(target, target, self.k, own, own, self.chunk_bytes).mean_distance()
+        within = within[np.isfinite(within)]  # inf: all targets are of this one's demonstration
+        return float(within.mean()) if within.size else 0.0
+
+
+def check_neighbors(k: int, cap: float) -> None:
+    """Refuse a number of neighbours or a cap that makes no sense."""
+    if k < 1:
+        raise ValueError(f"k: must be at least 1, got {k}")
+    if not cap > 0:
+        raise ValueError(f"cap: must be above 0, got {cap}")

@@ -1,0 +1,110 @@
+"""Nearest neighbours by brute force, a chunk of queries at a time, on the device of the embeddings."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from beacon.weighting.checks import Ids, Vector
+
+CHUNK_BYTES = 32 << 20  # of the distance table that exists at any time
+GROUP = 16  # columns that are reduced to their minimum before the k smallest are looked for
+CANCELLATION = 1e-2  # a squared distance below this share of the squared norms is computed again, directly
+
+
+class Neighbors(NamedTuple):
+    """For every query its nearest points, nearest first; distance inf and index 0 where there are too few."""
+
+    distances: torch.Tensor  # (queries, k) float32
+    indices: torch.Tensor  # (queries, k) int64
+
+    def mean_distance(self) -> Vector:
+        """Mean over the neighbours that exist, (queries,); inf where there is none."""
+        return masked_mean(self.distances, torch.isfinite(self.distances))
+
+
+def masked_mean(values: torch.Tensor, mask: torch.Tensor) -> Vector:
+    """Mean of every row over the true entries of its mask; inf for a row without any."""
+    total = torch.where(mask, values, 0.0).sum(dim=1, dtype=torch.float64)
+    mean = total / mask.sum(dim=1)
+    return np.asarray(torch.where(mask.any(dim=1), mean, torch.inf).cpu().numpy())
+
+
+def nearest(
+    queries: torch.Tensor,
+    points: torch.Tensor,
+    k: int,
+    query_groups: Ids | None = None,
+    point_groups: Ids | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Neighbors:
+    """The k points nearest to every query; points of the query's own group are left out.
+
+    Distances come from ``‖a‖² + ‖b‖² − 2ab``, one matrix product; the chosen ones for which that
+    would cancel are computed again from the differences.
+
+    Args:
+        queries: (m, D) float32.
+        points: (n, D) float32.
+        k: how many; at most n are returned.
+        query_groups: (m,) ids; together with ``point_groups`` (n,).
+        point_groups: (n,) ids.
+        chunk_bytes: bound of the distance table in memory.
+    """
+    k = min(k, len(points))
+    centre = points.mean(dim=0)  # near the origin the formula loses the fewest digits
+    points = points - centre
+    point_norms = points.square().sum(dim=1)
+    table = points.T.contiguous()
+    rows = max(1, chunk_bytes // (4 * max(1, len(points))))
+    distances = torch.empty(len(queries), k, device=queries.device)
+    indices = torch.empty(len(queries), k, dtype=torch.int64, device=queries.device)
+    for start in range(0, len(queries), rows):
+        chunk = queries[start : start + rows] - centre
+        # ‖b‖² − 2ab orders the points as the distance does; ‖a‖² is added for the chosen ones alone.
+        scores = torch.addmm(point_norms, chunk, table, alpha=-2.0)
+        if query_groups is not None and point_groups is not None:
+            _leave_out(scores, query_groups[start : start + rows], point_groups)
+        score, index = _smallest(scores, k)
+        norms = chunk.square().sum(dim=1, keepdim=True)
+        squared = (score + norms).clamp_min_(0.0)
+        doubtful = (squared < CANCELLATION * (norms + point_norms[index])).nonzero(as_tuple=True)
+        if len(doubtful[0]):
+            difference = chunk[doubtful[0]] - points[index[doubtful]]
+            squared[doubtful] = difference.square().sum(dim=1)
+        distances[start : start + rows] = squared.sqrt()
+        indices[start : start + rows] = index
+    distances, order = distances.sort(dim=1)
+    return Neighbors(distances, indices.gather(1, order))
+
+
+def _leave_out(scores: torch.Tensor, query_groups: Ids, point_groups: Ids) -> None:
+    rows = np.flatnonzero(np.isin(query_groups, point_groups))  # often few: the others need no mask
+    if rows.size:
+        same = torch.from_numpy(query_groups[rows, None] == point_groups[None, :]).to(scores.device)
+        index = torch.from_numpy(rows).to(scores.device)
+        scores[index] = scores[index].masked_fill_(same, torch.inf)
+
+
+def _smallest(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The k smallest of every row, as ``topk(k, largest=False)``, in one fast pass over the row.
+
+    The k smallest lie in the k groups with the smallest minima: a plain minimum over groups of columns
+    leaves few candidates for the selection proper.
+    """
+    columns = scores.shape[1]
+    whole = columns - columns % GROUP
+    if columns < 8 * GROUP * k:
+        return torch.topk(scores, k, dim=1, largest=False, sorted=False)
+    # Group g holds the columns g, g + whole/GROUP, ...: a minimum over rows of memory, which vectorises.
+    groups = scores[:, :whole].reshape(len(scores), GROUP, whole // GROUP)
+    best = torch.topk(groups.amin(dim=1), k, dim=1, largest=False, sorted=False).indices  # (rows, k)
+    offsets = torch.arange(GROUP, device=scores.device) * (whole // GROUP)
+    candidates = (best[:, :, None] + offsets).flatten(1)  # (rows, k * GROUP)
+    if whole < columns:
+        tail = torch.arange(whole, columns, device=scores.device).expand(len(scores), -1)
+        candidates = torch.cat([candidates, tail], dim=1)
+    score, chosen = torch.topk(scores.gather(1, candidates), k, dim=1, largest=False, sorted=False)
+    return score, candidates.gather(1, chosen)

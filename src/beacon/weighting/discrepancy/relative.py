@@ -1,0 +1,145 @@
+"""Discrepancies relative to what random source subsets of the target's size would give.
+
+With few target demonstrations the distance to the target mostly tells whether the target set happens
+to *cover* a situation. Dividing by the distance to random source subsets of as many demonstrations,
+the sample's own left out, cancels that: the ratio is one everywhere when the domains agree, whatever
+the coverage.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from beacon.weighting.checks import Ids, Vector
+from beacon.weighting.discrepancy.base import Discrepancy, DiscrepancyInputs, DiscrepancyWarning, ratio
+from beacon.weighting.discrepancy.knn import CAP, NO_SPREAD, check_neighbors
+from beacon.weighting.discrepancy.neighbors import CHUNK_BYTES, Neighbors, masked_mean, nearest
+
+# (indices of source samples that ask, of source samples that answer or None for all targets,
+# whether to leave out the asking sample's own demonstration) -> one number per asking sample
+Measure = Callable[[Ids, Ids | None, bool], Vector]
+# What the neighbours of the asking samples say: (neighbours, asking, answering or None) -> as above
+Summary = Callable[[Neighbors, Ids, Ids | None], Vector]
+
+
+@dataclass(frozen=True)
+class _Relative:
+    """A summary of the k nearest targets over the same summary of random source subsets."""
+
+    k: int = 5
+    subsets: int = 4  # random subsets that are averaged
+    cap: float = CAP
+    chunk_bytes: int = CHUNK_BYTES  # bound of the distance table in memory
+
+    def __post_init__(self) -> None:
+        check_neighbors(self.k, self.cap)
+        if self.subsets < 1:
+            raise ValueError(f"subsets: must be at least 1, got {self.subsets}")
+
+    def __call__(self, inputs: DiscrepancyInputs) -> Discrepancy:
+        """The discrepancy of every source sample."""
+        source, target = inputs.embeddings()
+        groups, _ = inputs.episodes()
+        summary = self._summary(inputs)
+
+        def measure(queries: Ids, points: Ids | None, leave_out: bool) -> Vector:
+            candidates = target if points is None else source[points]
+            asking, answering = (groups[queries], groups[points]) if leave_out else (None, None)
+            found = nearest(source[queries], candidates, self.k, asking, answering, self.chunk_bytes)
+            return summary(found, queries, points)
+
+        return _relative(inputs, measure, self.subsets, self.cap)
+
+    def _summary(self, inputs: DiscrepancyInputs) -> Summary:
+        raise NotImplementedError
+
+
+class KNNRelative(_Relative):
+    """d_i = (mean distance to the k nearest targets) / (the same to random source subsets)."""
+
+    def _summary(self, inputs: DiscrepancyInputs) -> Summary:
+        return lambda found, queries, points: found.mean_distance()
+
+
+class KNNJoint(_Relative):
+    """How much a sample's action chunk disagrees with those of its nearest targets; it sees labels.
+
+    The disagreement of source i with a set is the mean distance of its action chunk to the chunks of
+    its k nearest samples in the set, nearest by embedding, every action dimension in units of its
+    standard deviation. d_i is the disagreement with the target over that with random source subsets.
+    """
+
+    def _summary(self, inputs: DiscrepancyInputs) -> Summary:
+        source, target = _standardize(*inputs.actions())
+
+        def disagreement(found: Neighbors, queries: Ids, points: Ids | None) -> Vector:
+            chunks, own = target if points is None else source[points], source[queries]
+            apart = torch.stack(
+                [(chunks[j] - own).norm(dim=1) for j in found.indices.T], dim=1
+            )  # (queries, k)
+            return masked_mean(apart, torch.isfinite(found.distances))
+
+        return disagreement
+
+
+def _relative(inputs: DiscrepancyInputs, measure: Measure, subsets: int, cap: float) -> Discrepancy:
+    """The measure against the target over the mean measure against random subsets of the own domain."""
+    groups, target_groups = inputs.episodes()
+    size = len(np.unique(target_groups))
+    rng = np.random.default_rng(inputs.seed)
+    everyone = np.arange(len(groups))
+    against_target = measure(everyone, None, False)
+    against_source = np.full(len(groups), np.nan)
+    for domain, label in enumerate(inputs.source_labels):
+        members = np.flatnonzero(inputs.source_domains == domain)
+        demos = np.unique(groups[members])
+        if len(demos) < 2:
+            warnings.warn(
+                f"source domain {label!r} has a single demonstration, so nothing to compare the target with; "
+                "its discrepancies are set to one",
+                DiscrepancyWarning,
+                stacklevel=3,
+            )
+            continue
+        draws = [_against_subset(measure, members, groups, demos, size, rng) for _ in range(subsets)]
+        against_source[members] = np.mean(draws, axis=0)
+    alone = np.isnan(against_source)
+    against_source[alone] = against_target[alone]
+    floor = max(NO_SPREAD, 1e-3 * float(np.median(against_source)))  # identical samples must not explode d
+    values = ratio(against_target, np.maximum(against_source, floor), cap)
+    diagnostics = {
+        "target_distance": float(against_target.mean()),
+        "subset_distance": float(against_source.mean()),
+    }
+    return Discrepancy(values, diagnostics)
+
+
+def _against_subset(
+    measure: Measure, members: Ids, groups: Ids, demos: Ids, size: int, rng: np.random.Generator
+) -> Vector:
+    """Measure every member against ``size`` random demonstrations of its domain, never its own.
+
+    One demonstration more is drawn: samples of a drawn one are measured against all the others, the
+    rest against the first ``size``, so that everybody sees the same number.
+    """
+    drawn = rng.permutation(demos)[: size + 1]
+    inside = np.isin(groups[members], drawn)
+    result = np.empty(len(members))
+    points = members[inside]
+    result[inside] = measure(points, points, True)
+    if not inside.all():
+        points = members[np.isin(groups[members], drawn[:size])]
+        result[~inside] = measure(members[~inside], points, False)
+    return result
+
+
+def _standardize(source: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both in units of the pooled standard deviation of every column; constant columns drop out."""
+    scale = torch.cat([source, target]).std(dim=0, correction=0)
+    scale = torch.where(scale > NO_SPREAD, scale, torch.inf)
+    return source / scale, target / scale

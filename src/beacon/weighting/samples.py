@@ -1,0 +1,108 @@
+"""Who the training samples are: the domain and the demonstration of each."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from beacon.weighting.checks import Ids, Mask, Vector, episode_ids, to_numpy
+from beacon.weighting.discrepancy import DiscrepancyInputs
+from beacon.weighting.discrepancy.base import Label
+from beacon.weighting.objective import TARGET
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The domain and, where known, the demonstration of every training sample."""
+
+    target_label: Label
+    source_labels: tuple[Label, ...]  # sorted
+    source: Ids  # (N,) index into source_labels, or TARGET
+    episodes: Ids | None  # (N,)
+
+    @classmethod
+    def read(cls, domains: Any, target: Label, episodes: Any = None) -> Samples:
+        """Check and number the labels that a user gives, one per sample."""
+        source_labels, source = _number_domains(domains, target)
+        ids = None if episodes is None else episode_ids(episodes, len(source))
+        return cls(target, source_labels, source, ids)
+
+    def __len__(self) -> int:
+        return self.source.size
+
+    @property
+    def on_target(self) -> Mask:
+        """Which samples are the target's, (N,)."""
+        return np.asarray(self.source == TARGET)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """All domains, the target first."""
+        return (self.target_label, *self.source_labels)
+
+    def members(self, label: Label) -> Mask:
+        """Which samples are of this domain, (N,)."""
+        number = TARGET if label == self.target_label else self.source_labels.index(label)
+        return np.asarray(self.source == number)
+
+    def demo_means(self, values: Vector) -> Vector:
+        """Every value replaced by the mean over its demonstration, (N,)."""
+        if self.episodes is None:
+            raise ValueError("episodes: the demonstration id of every sample is needed")
+        means = np.bincount(self.episodes, weights=values) / np.bincount(self.episodes)
+        return np.asarray(means[self.episodes])
+
+    def fingerprint(self) -> NDArray[np.uint8]:
+        """A hash of the labels and their order."""
+        digest = hashlib.sha256(repr(self.labels).encode() + self.source.tobytes()).digest()
+        return np.frombuffer(digest, dtype=np.uint8).copy()
+
+    def split(
+        self, embeddings: torch.Tensor | None, actions: torch.Tensor | None, seed: int
+    ) -> DiscrepancyInputs:
+        """What a discrepancy estimator gets to see of these features and action chunks."""
+        target, source = self.on_target, ~self.on_target
+        return DiscrepancyInputs(
+            source=_rows(embeddings, source),
+            target=_rows(embeddings, target),
+            source_domains=self.source[source],
+            source_labels=self.source_labels,
+            target_label=self.target_label,
+            source_episodes=None if self.episodes is None else self.episodes[source],
+            target_episodes=None if self.episodes is None else self.episodes[target],
+            source_actions=_rows(actions, source),
+            target_actions=_rows(actions, target),
+            seed=seed,
+        )
+
+
+def _rows(matrix: torch.Tensor | None, chosen: Mask) -> torch.Tensor | None:
+    return None if matrix is None else matrix[torch.from_numpy(chosen).to(matrix.device)]
+
+
+def _number_domains(domains: Any, target: Label) -> tuple[tuple[Label, ...], Ids]:
+    """The source labels, sorted, and for every sample the index of its source domain or `TARGET`."""
+    array = to_numpy(domains)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"domains: expected one label per sample, got shape {array.shape}")
+    if array.dtype.kind not in "iuU":
+        raise ValueError(f"domains: labels must be all int or all str, got {array.dtype}")
+    if array.dtype.kind == "i" and (array < 0).any():
+        first = int(np.argmax(array < 0))
+        raise ValueError(f"domains[{first}] = {array[first]} is negative; domain ids start at 0")
+    if (array.dtype.kind == "U") != isinstance(target, str):
+        raise ValueError(f"target: {target!r} is not of the labels' type in domains")
+    labels, index = np.unique(array, return_inverse=True)
+    names: list[Label] = [label.item() for label in labels]
+    if target not in names:
+        raise ValueError(f"target: no sample is of the target domain {target!r}; domains has {names}")
+    if len(names) == 1:
+        raise ValueError(f"domains: every sample is of the target domain {target!r}; there is no source")
+    place = names.index(target)
+    source = np.where(index == place, TARGET, index - (index > place)).astype(np.int64)
+    return tuple(name for name in names if name != target), source
