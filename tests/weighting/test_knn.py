@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.neighbors import NearestNeighbors
+
+from beacon.weighting import KNN, DiscrepancyInputs, DiscrepancyWarning
+from beacon.weighting.discrepancy.neighbors import nearest
+
+
+def inputs(source, target, source_episodes=None, target_episodes=None, **more) -> DiscrepancyInputs:
+    source, target = (torch.as_tensor(np.asarray(part), dtype=torch.float32) for part in (source, target))
+    return DiscrepancyInputs(
+        source=source,
+        target=target,
+        source_domains=np.zeros(len(source), np.int64),
+        source_labels=("sim",),
+        target_label="real",
+        source_episodes=source_episodes,
+        target_episodes=target_episodes,
+        **more,
+    )
+
+
+def random_sets(m: int, n: int, features: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(m, features)), rng.normal(1.0, 1.0, size=(n, features))
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "offset"), [(40, 5, 0.0), (3, 5, 0.0), (1000, 5, 0.0), (1500, 1, 0.0), (1003, 7, 1000.0)]
+)
+def test_nearest_agrees_with_scikit_learn(n: int, k: int, offset: float) -> None:
+    queries, points = (part.astype(np.float32) + np.float32(offset) for part in random_sets(257, n, 16))
+    found = nearest(torch.from_numpy(queries), torch.from_numpy(points), k, chunk_bytes=1 << 16)
+    oracle = NearestNeighbors(n_neighbors=min(k, n), algorithm="brute")
+    distances, indices = oracle.fit(points.astype(np.float64)).kneighbors(queries.astype(np.float64))
+    np.testing.assert_allclose(found.distances.numpy(), distances, rtol=2e-5)
+    assert (found.indices.numpy() == indices).mean() > 0.999  # near ties may swap
+
+
+def test_near_duplicates_do_not_drown_in_rounding() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(50, 64)).astype(np.float32) * 100
+    queries = points + rng.normal(size=points.shape).astype(np.float32) * 1e-3
+    found = nearest(torch.from_numpy(queries), torch.from_numpy(points), 1)
+    exact = np.linalg.norm(queries.astype(np.float64) - points, axis=1)
+    np.testing.assert_allclose(found.distances[:, 0].numpy(), exact, rtol=1e-3)
+
+
+def test_own_group_is_left_out() -> None:
+    queries, points = (part.astype(np.float32) for part in random_sets(60, 30, 4))
+    asking, answering = np.arange(60) % 7, np.arange(30) % 9
+    found = nearest(torch.from_numpy(queries), torch.from_numpy(points), 3, asking, answering)
+    for i in range(60):
+        others = np.flatnonzero(answering != asking[i])
+        expected = np.sort(np.linalg.norm(queries[i] - points[others], axis=1))[:3]
+        np.testing.assert_allclose(found.distances[i].numpy(), expected, rtol=1e-5)
+
+
+def test_discrepancy_by_scikit_learn() -> None:
+    source, target = random_sets(300, 50, 8)
+    value = KNN(k=5)(inputs(source, target)).values
+    across = NearestNeighbors(n_neighbors=5).fit(target).kneighbors(source)[0].mean(axis=1)
+    within = NearestNeighbors(n_neighbors=6).fit(target).kneighbors(target)[0][:, 1:].mean()
+    np.testing.assert_allclose(value, across / within, rtol=1e-4)
+
+
+def test_a_sample_as_close_as_targets_are_to_each_other_is_at_one() -> None:
+    rng = np.random.default_rng(0)
+    value = KNN()(inputs(rng.normal(size=(500, 4)), rng.normal(size=(500, 4)))).values
+    assert value.mean() == pytest.approx(1.0, abs=0.05)
+
+
+def test_fewer_targets_than_neighbours() -> None:
+    source, target = random_sets(20, 3, 4)
+    value = KNN(k=5)(inputs(source, target)).values
+    across = np.linalg.norm(source[:, None] - target[None], axis=2).mean(axis=1)
+    pairs = [np.linalg.norm(target[i] - target[j]) for i in range(3) for j in range(3) if i != j]
+    np.testing.assert_allclose(value, across / np.mean(pairs), rtol=1e-5)
+
+
+def test_a_single_target_uses_the_median_source_distance() -> None:
+    source, target = random_sets(21, 1, 4)
+    with pytest.warns(DiscrepancyWarning, match="no spread"):
+        value = KNN()(inputs(source, target)).values
+    assert np.median(value) == pytest.approx(1.0)
+    assert np.isfinite(value).all()
+
+
+def test_identical_targets_use_the_median_source_distance_too() -> None:
+    with pytest.warns(DiscrepancyWarning):
+        value = KNN()(inputs([[1.0], [2.0], [4.0]], np.zeros((8, 1)))).values
+    np.testing.assert_allclose(value, [0.5, 1.0, 2.0], rtol=1e-6)
+
+
+def test_everything_identical_is_zero() -> None:
+    with pytest.warns(DiscrepancyWarning):
+        value = KNN()(inputs(np.ones((5, 3)), np.ones((4, 3)))).values
+    assert (value == 0).all()
+
+
+def test_outliers_are_capped() -> None:
+    value = KNN(k=1)(inputs([[1e9], [0.5]], [[0.0], [1.0]])).values
+    np.testing.assert_allclose(value, [100.0, 0.5])
+
+
+def test_excluding_the_same_demo_widens_the_spread() -> None:
+    rng = np.random.default_rng(0)
+    demos = np.repeat(np.arange(10), 20)
+    target = rng.normal(size=(10, 6))[demos] + 0.01 * rng.normal(size=(200, 6))
+    source = rng.normal(size=(50, 6))
+    near, far = (
+        KNN(exclude_same_demo=choice)(inputs(source, target, np.arange(50), demos)).values
+        for choice in (False, True)
+    )
+    assert near.mean() > 10 * far.mean()
+    assert 0.5 < far.mean() < 3
+
+
+def test_excluding_the_only_demo_falls_back() -> None:
+    source, target = random_sets(9, 6, 3)
+    with pytest.warns(DiscrepancyWarning):
+        value = KNN(exclude_same_demo=True)(
+            inputs(source, target, np.arange(9), np.zeros(6, np.int64))
+        ).values
+    assert np.median(value) == pytest.approx(1.0)
+
+
+def test_memory_is_bounded_by_the_chunk() -> None:
+    source, target = random_sets(333, 40, 8)
+    small, large = (KNN(chunk_bytes=size)(inputs(source, target)).values for size in (1, 1 << 30))
+    np.testing.assert_allclose(small, large, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("options", "message"), [({"k": 0}, "k: must be at least 1"), ({"cap": 0.0}, "cap")])
+def test_bad_options_are_refused(options, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        KNN(**options)
+
+
+def test_missing_embeddings_are_named() -> None:
+    bare = DiscrepancyInputs(None, None, np.zeros(3, np.int64), (0,), 1)
+    with pytest.raises(ValueError, match="embeddings"):
+        KNN()(bare)
