@@ -1,0 +1,61 @@
+"""Files that are either whole or absent: written beside their place, synced, then renamed into it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from beacon.errors import RunError
+
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file would be larger than allowed",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+}
+
+
+def sync(path: Path) -> None:
+    """Ask the system to put a file, or a folder's list of names, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def writing(path: Path, keeps: str = "nothing was changed") -> Iterator[None]:
+    """Turn a failure of the file system while ``path`` is written into one line for the user."""
+    try:
+        yield
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+        raise RunError(f"cannot write {path}: {reason}; {keeps}") from error
+
+
+@contextmanager
+def replacing(path: Path, keeps: str = "nothing was changed") -> Iterator[Path]:
+    """A temporary path beside ``path`` that takes its place when the block ends well, and vanishes if not."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    with writing(path, keeps):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            sync(temporary)
+            temporary.replace(path)
+            sync(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: bytes, keeps: str = "nothing was changed") -> None:
+    """Write a whole file atomically."""
+    with replacing(path, keeps) as temporary:
+        temporary.write_bytes(content)

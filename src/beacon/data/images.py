@@ -1,0 +1,61 @@
+"""What counts as a camera image, and changing its size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from beacon.data.formats.base import ArrayInfo
+
+CHANNELS = (1, 3, 4)
+# Arrays shaped like pictures that are not what a camera sees; used only when asked for by name.
+_NOT_APPEARANCE = ("depth", "segmentation")
+
+
+def image_fault(info: ArrayInfo) -> str | None:
+    """Why an array is not a sequence of images (T, H, W, C) of dtype uint8; None when it is."""
+    if len(info.shape) != 4:
+        return f"is not a sequence of images (T, H, W, C) but has shape {info.shape}"
+    if info.shape[3] not in CHANNELS:
+        if info.shape[1] in CHANNELS:
+            return f"has channels first, {info.shape}; store images as (T, H, W, C)"
+        return f"has {info.shape[3]} channels, {info.shape}; store images as (T, H, W, C) with 1, 3 or 4"
+    if info.dtype != np.uint8:
+        return f"has dtype {info.dtype}; store images as uint8 in 0..255"
+    return None
+
+
+def looks_like_camera(key: str, info: ArrayInfo) -> bool:
+    """Whether a key is taken for a camera when none is chosen by name."""
+    if len(info.shape) != 4 or any(word in key for word in _NOT_APPEARANCE):
+        return False
+    # A float array called ..._image was meant as a camera: it is taken, and then refused with a clear line.
+    return info.dtype == np.uint8 or "image" in key or "rgb" in key
+
+
+def resize(frames: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Resize (T, H, W, C) to (T, *size, C): bilinear, averaging over the source pixels when shrinking."""
+    if frames.shape[1:3] == size:
+        return frames
+    if frames.shape[3] == 4:  # apart, because PIL would weigh the colours by their opacity
+        return np.concatenate([resize(frames[..., :3], size), resize(frames[..., 3:], size)], axis=3)
+    height, width = size
+    out: NDArray[np.uint8] = np.empty((len(frames), height, width, frames.shape[3]), np.uint8)
+    for frame, small in zip(frames, out, strict=True):
+        picture = to_picture(frame).resize((width, height), Image.Resampling.BILINEAR)
+        small[...] = np.asarray(picture).reshape(small.shape)
+    return out
+
+
+def to_picture(frame: NDArray[np.uint8]) -> Image.Image:
+    """One frame (H, W, C) as a PIL image, without its opacity."""
+    return Image.fromarray(np.ascontiguousarray(frame[..., 0] if frame.shape[2] == 1 else frame[..., :3]))
+
+
+def value_range(array: NDArray[Any]) -> tuple[float, float]:
+    """Smallest and largest finite value; NaN, NaN when there is none."""
+    finite = array[np.isfinite(array)] if np.issubdtype(array.dtype, np.floating) else array
+    return (float(finite.min()), float(finite.max())) if finite.size else (float("nan"), float("nan"))

@@ -1,0 +1,241 @@
+"""From an open dataset to an EpisodeSet: choose, check, allocate once, read one demonstration at a time."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beacon.data.episodes import EpisodeSet
+from beacon.data.errors import listing
+from beacon.data.formats import open_dataset
+from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo, DatasetReader
+from beacon.data.images import image_fault, looks_like_camera, resize
+from beacon.data.mapping import END_EFFECTOR, ObservationMapping
+from beacon.data.storage import (
+    Frames,
+    FrameSink,
+    MappedSink,
+    MemorySink,
+    cache_path,
+    default_cache_dir,
+    default_memory_limit,
+    find_mapped,
+)
+from beacon.errors import UserError
+
+
+@dataclass(frozen=True)
+class ChosenKeys:
+    """The observations that are used: name everywhere else -> key in the file."""
+
+    cameras: dict[str, str]
+    proprio: dict[str, str]
+
+
+def select_episodes(reader: DatasetReader, mask: str | None, limit: int | None) -> list[str]:
+    """Names of the demonstrations to read, in the dataset's order."""
+    names = reader.episode_names
+    if not names:
+        raise UserError(f"{reader.path} holds no demonstrations")
+    if mask is not None:
+        if mask not in reader.masks:
+            raise UserError(f"{reader.path} has no mask '{mask}'; the masks are: {listing(reader.masks)}")
+        wanted = set(reader.masks[mask])
+        unknown = sorted(wanted - set(names))
+        if unknown:
+            raise UserError(f"{reader.path}: mask '{mask}' names {listing(unknown)}, not in the file")
+        names = [name for name in names if name in wanted]
+        if not names:
+            raise UserError(f"{reader.path}: mask '{mask}' is empty")
+    if limit is not None:
+        if limit < 1:
+            raise UserError(f"{reader.path}: asked for {limit} demonstrations; ask for at least one")
+        if limit > len(names):
+            among = f" in mask '{mask}'" if mask is not None else ""
+            raise UserError(
+                f"{reader.path} has {len(names)} demonstrations{among}, fewer than the {limit} asked for"
+            )
+        names = names[:limit]
+    return names
+
+
+def choose_keys(reader: DatasetReader, episode: str, mapping: ObservationMapping) -> ChosenKeys:
+    """Apply the mapping to the keys of one demonstration."""
+    keys = reader.observation_keys(episode)
+    names = mapping.visible(sorted(keys), reader.path)  # name -> key
+    cameras = mapping.cameras
+    if cameras is None:
+        cameras = tuple(sorted(n for n, key in names.items() if looks_like_camera(key, keys[key])))
+    proprio = mapping.proprio
+    if proprio is None:
+        proprio = tuple(n for n in END_EFFECTOR if n in names)
+    for name in (*cameras, *proprio):
+        if name not in names:
+            raise UserError(
+                f"{reader.path}, {episode}: no observation '{name}'; there are {listing(sorted(names), 40)} "
+                f"(--rename KEY={name} gives one of them this name)"
+            )
+    for name in proprio:
+        if len(keys[names[name]].shape) > 2:
+            raise UserError(
+                f"{reader.path}, {episode}: '{name}' is not proprioception, "
+                f"its shape is {keys[names[name]].shape}; choose it as a camera if it is one"
+            )
+    return ChosenKeys({n: names[n] for n in cameras}, {n: names[n] for n in proprio})
+
+
+def load_episodes(
+    path: Path,
+    *,
+    mapping: ObservationMapping,
+    mask: str | None,
+    limit: int | None,
+    memory_limit_bytes: int | None,
+    cache_dir: Path | None,
+    name: str | None,
+) -> EpisodeSet:
+    """See :meth:`EpisodeSet.load`."""
+    with open_dataset(path) as reader, ExitStack() as cleanup:
+        episodes = select_episodes(reader, mask, limit)
+        chosen = choose_keys(reader, episodes[0], mapping)
+        lengths = _measure(reader, episodes)
+        frames = int(lengths.sum())
+
+        shapes = {c: _frame_shape(reader, episodes[0], c, k, mapping) for c, k in chosen.cameras.items()}
+        size = sum(frames * h * w * channels for h, w, channels in shapes.values())
+        mapped = size > (default_memory_limit() if memory_limit_bytes is None else memory_limit_bytes)
+        images: dict[str, Frames] = {}
+        sinks: dict[str, FrameSink] = {}
+        for camera, key in chosen.cameras.items():
+            shape = (frames, *shapes[camera])
+            if not mapped:
+                sinks[camera] = MemorySink(shape)
+                continue
+            selection = {"episodes": episodes, "key": key, "size": mapping.image_size}
+            file = cache_path(cache_dir or default_cache_dir(), path, selection)
+            found = find_mapped(file, shape)
+            if found is not None:
+                images[camera] = found
+            else:
+                sinks[camera] = MappedSink(file, shape)
+                cleanup.callback(sinks[camera].abandon)
+
+        actions: NDArray[np.float32] = np.empty(
+            (frames, _width(reader.info(episodes[0], ACTIONS))), np.float32
+        )
+        proprio: dict[str, NDArray[np.float32]] = {
+            p: np.empty((frames, _width(reader.info(episodes[0], OBSERVATION + key))), np.float32)
+            for p, key in chosen.proprio.items()
+        }
+        start = 0
+        for episode, length in zip(episodes, lengths.tolist(), strict=True):
+            rows = slice(start, start + length)
+            _read_vectors(reader, episode, ACTIONS, actions[rows])
+            for p, key in chosen.proprio.items():
+                _read_vectors(reader, episode, OBSERVATION + key, proprio[p][rows])
+            for camera, sink in sinks.items():
+                key = chosen.cameras[camera]
+                sink.append(_read_images(reader, episode, key, length, shapes[camera], mapping.height_width))
+            start += length
+        images |= {camera: sink.finish() for camera, sink in sinks.items()}
+        return EpisodeSet(
+            name=name or path.stem,
+            path=path,
+            episode_names=episodes,
+            lengths=lengths,
+            actions=actions,
+            proprio=proprio,
+            images={camera: images[camera] for camera in chosen.cameras},
+            env_args=reader.env_args,
+            episode_attributes=[reader.attributes(episode) for episode in episodes],
+            image_starts=np.cumsum(lengths) - lengths,
+        )
+
+
+def _measure(reader: DatasetReader, episodes: list[str]) -> NDArray[np.int64]:
+    """Length of each demonstration, from its actions (E,)."""
+    lengths = np.empty(len(episodes), np.int64)
+    for e, episode in enumerate(episodes):
+        info = reader.info(episode, ACTIONS)
+        if len(info.shape) != 2 or info.shape[1] == 0 or info.dtype.kind not in "biuf":
+            raise UserError(
+                f"{reader.path}, {episode}: 'actions' must be numbers of shape (T, A), "
+                f"not {info.dtype} of shape {info.shape}"
+            )
+        if info.shape[0] == 0:
+            raise UserError(
+                f"{reader.path}, {episode}: has no time steps; remove it or leave it out by a mask"
+            )
+        lengths[e] = info.shape[0]
+    return lengths
+
+
+def _width(info: ArrayInfo) -> int:
+    return int(info.shape[1]) if len(info.shape) > 1 else 1
+
+
+def _frame_shape(
+    reader: DatasetReader, episode: str, camera: str, key: str, mapping: ObservationMapping
+) -> tuple[int, int, int]:
+    """(H, W, C) after resizing."""
+    info = reader.info(episode, OBSERVATION + key)
+    fault = image_fault(info)
+    if fault is not None:
+        raise UserError(f"{reader.path}, {episode}: '{camera}' {fault}")
+    height, width = mapping.height_width or info.shape[1:3]
+    return (height, width, info.shape[3])
+
+
+def _check_length(reader: DatasetReader, episode: str, name: str, found: int, length: int) -> None:
+    if found != length:
+        raise UserError(f"{reader.path}, {episode}: '{name}' has {found} steps but 'actions' has {length}")
+
+
+def _read_vectors(reader: DatasetReader, episode: str, name: str, out: NDArray[np.float32]) -> None:
+    """Read (T, d) numbers into their rows, refusing what would poison training."""
+    info = reader.info(episode, name)
+    where = f"{reader.path}, {episode}: '{name}'"
+    if info.dtype.kind not in "biuf" or len(info.shape) not in (1, 2):
+        raise UserError(f"{where} must be numbers of shape (T, d), not {info.dtype} of shape {info.shape}")
+    _check_length(reader, episode, name, info.shape[0], len(out))
+    if _width(info) != out.shape[1]:
+        raise UserError(
+            f"{where} has {_width(info)} dimensions, in the demonstrations before it {out.shape[1]}"
+        )
+    out[...] = reader.read(episode, name).reshape(out.shape)
+    if not np.isfinite(out).all():
+        step, dimension = np.argwhere(~np.isfinite(out))[0]
+        raise UserError(
+            f"{where} holds {out[step, dimension]} at step {step}, dimension {dimension}; "
+            f"beacon data check {reader.path} lists every such place"
+        )
+
+
+def _read_images(
+    reader: DatasetReader,
+    episode: str,
+    key: str,
+    length: int,
+    shape: tuple[int, int, int],
+    size: tuple[int, int] | None,
+) -> Frames:
+    """Read (T, H, W, C) and bring it to the common size."""
+    info = reader.info(episode, OBSERVATION + key)
+    where = f"{reader.path}, {episode}: '{key}'"
+    fault = image_fault(info)
+    if fault is not None:
+        raise UserError(f"{where} {fault}")
+    _check_length(reader, episode, OBSERVATION + key, info.shape[0], length)
+    same_size = size is not None or info.shape[1:3] == shape[:2]
+    if not same_size or info.shape[3] != shape[2]:
+        advice = "; --image-size brings all of them to one size" if not same_size else ""
+        raise UserError(
+            f"{where} has images of {info.shape[1:]}, in the demonstrations before it {shape}{advice}"
+        )
+    frames: NDArray[Any] = reader.read(episode, OBSERVATION + key)
+    return frames if size is None else resize(frames, size)

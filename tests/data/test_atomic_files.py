@@ -1,0 +1,35 @@
+"""A file is whole or absent, whatever happens while it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beacon.data.files import replacing, write_bytes
+from beacon.errors import RunError
+
+
+def test_a_reader_of_the_old_file_is_not_disturbed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_bytes(path, b"old")
+    with path.open("rb") as reader:
+        write_bytes(path, b"new and longer")
+        assert reader.read() == b"old"  # renamed over, not written into
+    assert path.read_bytes() == b"new and longer"
+
+
+def test_nothing_changes_when_the_block_fails(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_bytes(path, b"old")
+    with pytest.raises(ZeroDivisionError), replacing(path) as temporary:
+        temporary.write_bytes(b"half of the n")
+        assert path.read_bytes() == b"old" and temporary.parent == path.parent
+        1 / 0  # noqa: B018
+    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(RunError, match=r"cannot write .*/file/x: .*; all is lost"):
+        write_bytes(tmp_path / "file" / "x", b"", "all is lost")
