@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from beacon.weighting.checks import Vector
+from beacon.weighting.checks import Vector, refuse
 from beacon.weighting.chunks import map_chunks
 
 SORTABLE = 4096  # coordinates that are sorted; of more than these, as many are sampled
@@ -30,7 +30,11 @@ class BudgetWarning(UserWarning):
 
 
 def project_budget(
-    x: ArrayLike, budget: float, lower: ArrayLike = 0.0, upper: ArrayLike = math.inf
+    x: ArrayLike,
+    budget: float,
+    lower: ArrayLike = 0.0,
+    upper: ArrayLike = math.inf,
+    out: Vector | None = None,
 ) -> Vector:
     """Project ``x`` onto {q : lower ≤ q ≤ upper, Σq = budget}, exactly.
 
@@ -39,6 +43,7 @@ def project_budget(
         budget: the sum B. Outside [Σlower, Σupper] it is clamped, with a `BudgetWarning`.
         lower: a number or one number per coordinate.
         upper: likewise; may be infinite.
+        out: where to write the result; may be ``x`` itself.
 
     >>> project_budget([3.0, 1.0, -1.0], budget=2.0)
     array([2., 0., 0.])
@@ -47,7 +52,7 @@ def project_budget(
     """
     point, lo, hi = _problem(x, lower, upper)
     budget = clamp_budget(budget, lo, hi)
-    return apply_shift(point, find_shift(point, budget, lo, hi), lo, hi)
+    return apply_shift(point, find_shift(point, budget, lo, hi), lo, hi, out)
 
 
 def project_simplex(x: ArrayLike, total: float = 1.0, lower: float = 0.0) -> Vector:
@@ -177,14 +182,15 @@ class _Undecided:
     def suggest_bracket(self, budget: float) -> tuple[float, float]:
         """A bracket that very likely holds ν, from a sample of the coordinates (the same one every time)."""
         size = self.x.size
-        chosen = np.random.default_rng(0).integers(size, size=SORTABLE)
-        share = SORTABLE / size
+        count = SORTABLE if size < 256 * SORTABLE else 8 * SORTABLE  # sorting must stay cheap beside a pass
+        chosen = np.random.default_rng(0).integers(size, size=count)
+        share = count / size
         x, lower, upper = self.x[chosen], self.lower[chosen], self.upper[chosen]
         sample = _Undecided(x, lower, upper, self.base * share, self.slope * share, self.left, self.right)
         shift = min(max(sample.solve(budget * share), self.left), self.right)
         y = clip(x - shift, lower, upper)
-        moving = self.slope + size * max(float(np.mean((y > lower) & (y < upper))), 1.0 / SORTABLE)
-        half = MARGIN * size * float(y.std()) / math.sqrt(SORTABLE) / moving
+        moving = self.slope + size * max(float(np.mean((y > lower) & (y < upper))), 1.0 / count)
+        half = MARGIN * size * float(y.std()) / math.sqrt(count) / moving
         half = max(half, 1e-9 * max(1.0, abs(shift)))
         return max(shift - half, self.left), min(shift + half, self.right)
 
@@ -228,23 +234,31 @@ def _problem(x: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Vector, 
     point = np.asarray(x, dtype=np.float64)
     if point.ndim != 1 or point.size == 0:
         raise ValueError(f"x: expected a vector with at least one entry, got shape {point.shape}")
-    if not np.isfinite(point).all():
-        first = int(np.argmin(np.isfinite(point)))
-        raise ValueError(f"x[{first}] = {point[first]} is not finite")
     lo = _bound("lower", lower, point.size)
     hi = _bound("upper", upper, point.size)
-    if np.any(lo > hi):
-        first = int(np.argmax(lo > hi))
-        raise ValueError(f"lower[{first}] = {lo[first]} exceeds upper[{first}] = {hi[first]}")
+    if not all(map_chunks(lambda s: _is_sound(point[s], lo[s], hi[s]), point.size)):
+        _complain(point, lo, hi)
     return point, lo, hi
+
+
+def _is_sound(x: Vector, lower: Vector, upper: Vector) -> bool:
+    return math.isfinite(float(x.sum())) and bool((lower <= upper).all())
+
+
+def _complain(x: Vector, lower: Vector, upper: Vector) -> None:
+    """Name the first entry that is wrong, if there is one (a sum of huge numbers may overflow)."""
+    refuse("x", ~np.isfinite(x), x, "is not finite")
+    refuse("lower", np.isnan(lower), lower, "is not a number")
+    refuse("upper", np.isnan(upper), upper, "is not a number")
+    if np.any(lower > upper):
+        first = int(np.argmax(lower > upper))
+        raise ValueError(f"lower[{first}] = {lower[first]} exceeds upper[{first}] = {upper[first]}")
 
 
 def _bound(name: str, value: ArrayLike, size: int) -> Vector:
     bound = np.asarray(value, dtype=np.float64)
     if bound.ndim and bound.shape != (size,):
         raise ValueError(f"{name}: expected a number or shape ({size},), got {bound.shape}")
-    if np.isnan(bound).any():
-        raise ValueError(f"{name}: holds NaN")
     return np.broadcast_to(bound, (size,))
 
 

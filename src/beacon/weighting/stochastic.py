@@ -43,12 +43,14 @@ def stochastic_update(
             the step itself, which leaves true zeros.
     """
     budget = clamp_budget(budget, lower, upper)
-    stepped = np.empty_like(q)
+    stepped, spare = np.empty_like(q), np.empty_like(q)
     shift = 0.0
     for _ in range(steps):
         peak, push = capacity_push(q, strengths, capacity)
 
-        def step(part: slice, q: Vector = q, peak: float = peak, push: float = push) -> None:
+        def step(
+            part: slice, q: Vector = q, out: Vector = stepped, peak: float = peak, push: float = push
+        ) -> None:
             gradient = weight_gradient(q[part], costs[part], p0[part], strengths)
             if push:
                 gradient[q[part] == peak] += push
@@ -56,9 +58,10 @@ def stochastic_update(
             gradient += q[part]
             if projection == "clip":
                 clip(gradient, lower[part], upper[part], out=gradient)
-            stepped[part] = gradient
+            out[part] = gradient
 
         map_chunks(step, q.size)
         shift = find_shift(stepped, budget, lower, upper)
-        q = apply_shift(stepped, shift, lower, upper)
+        q = apply_shift(stepped, shift, lower, upper, out=stepped)
+        stepped, spare = spare, stepped
     return q, shift
