@@ -1,0 +1,136 @@
+"""From camera images and proprioception to one vector per observation history."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from beacon.errors import UserError
+from beacon.policy.config import EncoderConfig, ObservationSpec
+from beacon.policy.images import crop
+from beacon.policy.resnet import ResNet18
+
+
+class Encoding(NamedTuple):
+    """What the encoder says of a batch of observation histories."""
+
+    vision: Tensor  # (B, obs_steps * image features): images only
+    observation: Tensor  # (B, condition): images and proprioception, what the denoiser is conditioned on
+
+
+class SpatialSoftmax(nn.Module):
+    """Expected image coordinates of learned keypoints (Levine et al. 2016).
+
+    Maps f become logits a_k(p) = w_k · f(p) + b_k at positions p in [-1, 1]^2; keypoint k is at
+    sum_p softmax_p(a_k(p) / temperature) p.
+
+    >>> SpatialSoftmax(channels=8, keypoints=4)(torch.zeros(2, 8, 5, 5)).shape
+    torch.Size([2, 8])
+    """
+
+    def __init__(self, channels: int, keypoints: int, *, learn_temperature: bool = False) -> None:
+        super().__init__()
+        self.keypoints = nn.Linear(channels, keypoints)
+        # The logarithm, so that a gradient step cannot make the temperature negative.
+        self.log_temperature = nn.Parameter(torch.zeros(())) if learn_temperature else None
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """(N, C, h, w) -> (N, 2 * keypoints), as x, y of the first keypoint, x, y of the second, ..."""
+        _, _, height, width = maps.shape
+        logits = self.keypoints(maps.flatten(2).transpose(1, 2)).float()  # (N, h * w, K)
+        if self.log_temperature is not None:
+            logits = logits * torch.exp(-self.log_temperature)
+        attention = F.softmax(logits.transpose(1, 2).contiguous(), dim=-1)  # (N, K, h * w)
+        y = torch.linspace(-1, 1, height, device=maps.device)
+        x = torch.linspace(-1, 1, width, device=maps.device)
+        positions = torch.stack([x.repeat(height), y.repeat_interleave(width)], dim=-1)  # (h * w, 2)
+        return (attention @ positions).flatten(1)
+
+
+class ImageEncoder(nn.Module):
+    """uint8 images of one size to features: normalisation, ResNet, pooling."""
+
+    image_scale: Tensor
+    image_shift: Tensor
+
+    def __init__(self, config: EncoderConfig, channels: int) -> None:
+        super().__init__()
+        mean, std = torch.tensor(config.image_mean), torch.tensor(config.image_std)
+        if channels != 3:  # the statistics are those of red, green and blue
+            mean, std = mean.mean().expand(channels), std.mean().expand(channels)
+        # (x / 255 - mean) / std as one multiplication and one addition
+        self.register_buffer("image_scale", 1 / (255 * std), persistent=False)
+        self.register_buffer("image_shift", -mean / std, persistent=False)
+        self.resnet = ResNet18(
+            config.widths,
+            channels=channels,
+            output_stride=config.output_stride,
+            group_channels=config.group_channels,
+        )
+        width = config.widths[-1]
+        self.pool: SpatialSoftmax | None = None
+        if config.pooling == "spatial-softmax":
+            self.pool = SpatialSoftmax(width, config.keypoints, learn_temperature=config.learn_temperature)
+            width = 2 * config.keypoints
+        self.project = None if config.feature_dim is None else nn.Linear(width, config.feature_dim)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """uint8 (N, h, w, C) -> (N, features)."""
+        pixels = torch.addcmul(self.image_shift, images.to(self.image_scale.dtype), self.image_scale)
+        maps = self.resnet(pixels.permute(0, 3, 1, 2))  # (N, C, h, w), channels_last in memory already
+        pooled: Tensor = maps.mean(dim=(2, 3)) if self.pool is None else self.pool(maps)
+        return pooled if self.project is None else self.project(pooled)
+
+
+class ObservationEncoder(nn.Module):
+    """All cameras and all proprioception of an observation history."""
+
+    def __init__(self, spec: ObservationSpec, config: EncoderConfig) -> None:
+        super().__init__()
+        self.camera_names, self.proprio_names = spec.camera_names, spec.proprio_names
+        self.crop_sizes = {name: config.crop_size(*shape[:2]) for name, shape in spec.cameras.items()}
+        channels = [spec.cameras[name][2] for name in self.camera_names]
+        if config.share and len(set(channels)) > 1:
+            raise UserError(f"one encoder for all cameras, but their channels differ: {channels}")
+        # A list, because camera names may hold dots, which module names must not.
+        self.cameras = nn.ModuleList(
+            ImageEncoder(config, count) for count in (channels[:1] if config.share else channels)
+        )
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.share = config.share
+        self.vision_dim = config.features * len(self.camera_names)  # per observation step
+        self.proprio_dim = sum(spec.proprio.values())
+
+    def forward(
+        self, images: dict[str, Tensor], proprio: dict[str, Tensor], crop_generator: torch.Generator | None
+    ) -> Encoding:
+        """Images (B, T, H, W, C) and proprioception (B, T, d) -> Encoding."""
+        return self.join(self.see(images, crop_generator), proprio)
+
+    def see(self, images: dict[str, Tensor], crop_generator: torch.Generator | None) -> Tensor | None:
+        """Features of every image, (B, T, vision_dim), camera by camera; None without cameras."""
+        if not self.camera_names:
+            return None
+        crops = [crop(images[name], self.crop_sizes[name], crop_generator) for name in self.camera_names]
+        batch, steps = crops[0].shape[:2]
+        features = self._features([part.flatten(0, 1) for part in crops])  # each (B * T, F)
+        return torch.stack(features, dim=1).view(batch, steps, -1)
+
+    def join(self, vision: Tensor | None, proprio: dict[str, Tensor]) -> Encoding:
+        """What `see` gave and proprioception (B, T, d) -> Encoding."""
+        if vision is None:
+            first = proprio[self.proprio_names[0]]
+            vision = first.new_zeros(len(first), first.shape[1], 0)
+        flat = vision.flatten(1)  # step by step, camera by camera
+        parts = [flat, *(proprio[name].reshape(len(flat), -1) for name in self.proprio_names)]
+        return Encoding(flat, torch.cat(parts, dim=-1))
+
+    def _features(self, crops: list[Tensor]) -> list[Tensor]:
+        if not self.share:
+            return [encoder(part) for encoder, part in zip(self.cameras, crops, strict=True)]
+        if len({part.shape for part in crops}) == 1:  # one pass for all cameras
+            return list(self.cameras[0](torch.cat(crops)).chunk(len(crops)))
+        return [self.cameras[0](part) for part in crops]
