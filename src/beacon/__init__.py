@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from beacon.policy import load_policy
     from beacon.weighting import Reweighter
 
 __version__ = "0.1.0"
-__all__ = ["Reweighter", "__version__"]
+__all__ = ["Reweighter", "__version__", "load_policy"]
 
-_HOMES = {"Reweighter": "beacon.weighting"}
+_HOMES = {"Reweighter": "beacon.weighting", "load_policy": "beacon.policy"}
 
 
 def __getattr__(name: str) -> Any:

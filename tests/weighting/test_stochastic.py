@@ -87,7 +87,7 @@ def test_direct_steps_descend_to_the_optimum() -> None:
 
 @pytest.mark.parametrize("refreshes", [1, 6, 7, 60, 600, 1200, 5000])
 def test_auto_steps_travel_the_same_way_in_small_steps(refreshes: int) -> None:
-    steps, eta = WeightingConfig(refreshes=refreshes).steps()
+    steps, eta = WeightingConfig().steps(refreshes)
     assert math.isclose(refreshes * steps * eta, 6.0)
     assert eta <= 0.01 + 1e-12
     assert steps == max(1, math.ceil(600 / refreshes))

@@ -11,6 +11,7 @@ from beacon.errors import RunError, UserError
 # verb -> what it does. The code of a verb is beacon.cli.<verb>, imported only when it is called.
 VERBS = {
     "data": "what is in a dataset, and is it sound",
+    "train": "a policy from source and target demonstrations",
     "demo": "the reweighting at work on a two-domain problem, as a table and a picture",
 }
 

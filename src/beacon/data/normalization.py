@@ -97,6 +97,24 @@ class Normalizer:
         centre, half, _ = self._constants(f"proprio/{key}", self.proprio[key], values, domain)
         return values * half + centre
 
+    def affine(self) -> dict[str, Any]:
+        """The target's scaling as ``normalised = (x − offset) / scale``, what a policy carries with it.
+
+        A scale of 0 marks a constant dimension: 0 when normalised, ``offset`` back.
+        """
+        row = self.target if self.statistics == "per-domain" else 0
+
+        def describe(limits: Range) -> dict[str, list[float]]:
+            low, high = limits[0][row], limits[1][row]
+            half = (high - low) / 2
+            scale = np.where(high - low < SMALLEST_RANGE, 0.0, half)
+            return {"offset": ((low + high) / 2).tolist(), "scale": scale.tolist()}
+
+        return {
+            "actions": describe(self.actions),
+            "proprio": {key: describe(limits) for key, limits in self.proprio.items()},
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; every number comes back exactly."""
         return {

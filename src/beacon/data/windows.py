@@ -114,7 +114,7 @@ class Windows:
         """The name of each episode in its own dataset (E,)."""
         return [name for s in self.sets for name in s.episode_names]
 
-    def empty(self, size: int, *, pin_memory: bool = False) -> WindowBatch:
+    def empty(self, size: int, *, pin_memory: bool = False, images: bool = True) -> WindowBatch:
         """Memory for ``size`` windows, to be filled by ``gather(..., out=...)`` again and again."""
         first = self.sets[0]
 
@@ -125,7 +125,9 @@ class Windows:
             index=room(dtype=torch.int64),
             domain=room(dtype=torch.int64),
             images={
-                k: room(self.obs_steps, *a.shape[1:], dtype=torch.uint8) for k, a in first.images.items()
+                k: room(self.obs_steps, *a.shape[1:], dtype=torch.uint8)
+                for k, a in first.images.items()
+                if images
             },
             proprio={
                 k: room(self.obs_steps, a.shape[1], dtype=torch.float32) for k, a in first.proprio.items()
@@ -133,10 +135,13 @@ class Windows:
             actions=room(self.horizon, first.action_dim, dtype=torch.float32),
         )
 
-    def gather(self, index: ArrayLike | Tensor, out: WindowBatch | None = None) -> WindowBatch:
+    def gather(
+        self, index: ArrayLike | Tensor, out: WindowBatch | None = None, *, images: bool = True
+    ) -> WindowBatch:
         """The windows with these indices, in this order; into the memory of ``out`` when given.
 
-        ``out`` may be larger than the batch: its first rows are used and returned.
+        ``out`` may be larger than the batch: its first rows are used and returned. ``images=False`` leaves
+        the images out, which are most of the work.
         """
         wanted: NDArray[np.int64] = np.asarray(index, dtype=np.int64).reshape(-1)  # (B,)
         if len(wanted) and (wanted.min() < 0 or wanted.max() >= len(self)):
@@ -144,7 +149,7 @@ class Windows:
                 f"windows are numbered 0..{len(self) - 1}, asked for {wanted.min()}..{wanted.max()}"
             )
         if out is None:
-            batch = self.empty(len(wanted))
+            batch = self.empty(len(wanted), images=images)
         elif len(out) < len(wanted):
             raise ValueError(f"room for {len(out)} windows, asked for {len(wanted)}")
         else:

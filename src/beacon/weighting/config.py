@@ -41,11 +41,9 @@ class WeightingConfig:
     # Reference and starting weights: "target" is 1/n on the target and 0 elsewhere (paper), "ones" is 1,
     # "target_one" is 1 on the target and 0 elsewhere, "budget" is 1 on the target and alpha elsewhere.
     p0: Reference = "target"
-    # Step size of the weights; "auto" lets them travel as far as in the paper whatever `refreshes` is.
+    # Step size of the weights; "auto" lets them travel as far as in the paper, however many the refreshes.
     eta_q: float | Literal["auto"] = "auto"
-    # How many refreshes the run will have (paper: 600); only eta_q="auto" looks at it.
-    refreshes: int = 600
-    # "clip" the step to the bounds, then project (paper; never leaves exact zeros), or project it "direct"ly.
+    # "clip" the step to the bounds, then project (paper; leaves no exact zeros), or project it "direct"ly.
     projection: Projection = "clip"
     # One weight per "window" (paper), or per "demo": losses and discrepancies averaged over demonstrations.
     granularity: Granularity = "window"
@@ -66,8 +64,6 @@ class WeightingConfig:
     precondition: bool = False
     # Treat all source domains as one (the paper's single-source algorithm on pooled data).
     pool_sources: bool = False
-    # Makes everything that is drawn at random repeatable.
-    seed: int = 0
 
     def __post_init__(self) -> None:
         for name in (
@@ -97,7 +93,6 @@ class WeightingConfig:
         eta = self.eta_q
         eta_is_fine = _is_non_negative(eta) if isinstance(eta, int | float) else eta == "auto"
         _require(eta_is_fine, "eta_q", "'auto' or a number of at least 0", self.eta_q)
-        _require(self.refreshes >= 1, "refreshes", "at least 1", self.refreshes)
         _require(0 <= self.loss_ema < 1, "loss_ema", "at least 0 and below 1", self.loss_ema)
         _require(
             self.update != "convex" or self.lambda_2 > 0,
@@ -113,17 +108,17 @@ class WeightingConfig:
         ):
             _require(getattr(self, name) in values, name, " or ".join(map(repr, values)), getattr(self, name))
 
-    def steps(self) -> tuple[int, float]:
-        """How many projected steps a refresh takes, and of what size.
+    def steps(self, refreshes: int) -> tuple[int, float]:
+        """How many projected steps each of ``refreshes`` takes, and of what size.
 
         With eta_q="auto" the product over the whole run is 6, in steps of at most 0.01.
 
-        >>> WeightingConfig(refreshes=600).steps(), WeightingConfig(refreshes=6).steps()
+        >>> WeightingConfig().steps(refreshes=600), WeightingConfig().steps(refreshes=6)
         ((1, 0.01), (100, 0.01))
         """
         if self.eta_q != "auto":
             return 1, float(self.eta_q)
-        per_refresh = TOTAL_STEP / self.refreshes
+        per_refresh = TOTAL_STEP / refreshes
         count = math.ceil(round(per_refresh / SMALL_STEP, 9))
         return count, per_refresh / count
 

@@ -64,6 +64,8 @@ class Reweighter:
         discrepancy: an estimator, in place of the config's by name.
         discrepancy_options: options of the estimator that the config names, such as ``{"k": 4}``.
         p0: reference weights, one per sample, in place of the config's by name.
+        refreshes: how many there will be in the run (paper: 600); eta_q="auto" scales its steps by it.
+        seed: makes everything that is drawn at random repeatable.
         options: single fields of the config, such as ``alpha=0.4``.
     """
 
@@ -77,6 +79,8 @@ class Reweighter:
         discrepancy: str | Estimator | None = None,
         discrepancy_options: Mapping[str, Any] | None = None,
         p0: Any = None,
+        refreshes: int = 600,
+        seed: int = 0,
         **options: Any,
     ) -> None:
         if isinstance(discrepancy, str):
@@ -86,6 +90,9 @@ class Reweighter:
         self.config = replace(config or WeightingConfig(), **options)
         choice = discrepancy if discrepancy is not None and not isinstance(discrepancy, str) else None
         self._estimator = make_estimator(choice or self.config.discrepancy, **(discrepancy_options or {}))
+        if refreshes < 1:
+            raise ValueError(f"refreshes: must be at least 1, got {refreshes}")
+        self._planned_refreshes, self._seed = refreshes, seed
         self._samples = Samples.read(domains, target, episodes)
         self._on_target = self._samples.on_target
         size = len(self._samples)
@@ -230,7 +237,7 @@ class Reweighter:
                 costs, self._p0, self._lower, upper, self.budget, strengths, capacity=capacity
             )
             return solution.q, self._levels, solution.multiplier
-        steps, eta = config.steps()
+        steps, eta = config.steps(self._planned_refreshes)
         if not self._two_level:
             q, shift = stochastic_update(
                 self._q,
@@ -280,7 +287,7 @@ class Reweighter:
             return self._discrepancies, {}
         features = None if embeddings is None else finite_matrix("embeddings", embeddings, size)
         chunks = None if actions is None else finite_matrix("actions", actions, size)
-        inputs = self._samples.split(features, chunks, seed=self.config.seed * 1_000_003 + self.refreshes)
+        inputs = self._samples.split(features, chunks, seed=self._seed * 1_000_003 + self.refreshes)
         found = self._estimator(inputs)
         result = found if isinstance(found, Discrepancy) else Discrepancy(np.asarray(to_numpy(found)))
         d = np.zeros(size)

@@ -1,0 +1,117 @@
+"""The contract of a method, and what the trainer lends it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from beacon.data import WindowBatch, Windows
+from beacon.errors import UserError
+from beacon.policy import Encoding
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """What the present policy says of some windows, without gradients or augmentation."""
+
+    losses: Tensor  # (B,) float32, mean over the noise draws
+    vision: Tensor  # (B, V) embeddings of the images alone
+    observation: Tensor  # (B, C) of the whole observation, proprioception included
+
+
+@dataclass(frozen=True, eq=False)
+class MethodContext:
+    """Everything a method may need to know of the run; the last domain is the target."""
+
+    windows: Windows
+    domains: tuple[str, ...]  # unique names, in the order of the windows' domain numbers
+    seed: int
+    epochs: int
+    steps_per_epoch: int
+    batch_size: int
+    weight_decay: float  # of methods that do not set their own
+    # (windows to measure, noise draws, a number that decides the noise) -> what the policy says of them
+    measure: Callable[[Indices, int, int], Measurements]
+    # R(θ) = ½‖θ‖² of the present policy
+    capacity: Callable[[], float]
+
+    @property
+    def target(self) -> int:
+        """The target's domain number."""
+        return len(self.domains) - 1
+
+    @property
+    def target_windows(self) -> Indices:
+        """Indices of all target windows."""
+        return np.flatnonzero(self.windows.domain == self.target)
+
+    @property
+    def source_windows(self) -> Indices:
+        """Indices of all source windows."""
+        return np.flatnonzero(self.windows.domain != self.target)
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What a method did between two epochs, for the log."""
+
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    # One number per window: what the run folder keeps as tables.
+    weights: NDArray[np.float64] | None = None
+    losses: NDArray[np.float64] | None = None
+    discrepancies: NDArray[np.float64] | None = None
+
+
+class Method(ABC):
+    """A way to use source data. Subclasses answer the questions that the base class leaves plain."""
+
+    needs_source: ClassVar[bool] = True
+    needs_target: ClassVar[bool] = True
+    Options: ClassVar[type[Any]]  # frozen dataclass: what the command line offers for this method
+
+    def __init__(self, options: Any, context: MethodContext) -> None:
+        self.options, self.context = options, context
+        if self.needs_source and not len(context.source_windows):
+            raise UserError("this method needs source demonstrations; say --source FILE")
+
+    @abstractmethod
+    def batches(self, epoch: int) -> Indices:
+        """Windows of an epoch's mini-batches, (steps, batch): a function of seed, epoch and state alone."""
+
+    def weights(self, index: Tensor) -> Tensor | None:
+        """What each sample of a mini-batch weighs, (B,); None is one for all."""
+        return None
+
+    def extra_loss(self, batch: WindowBatch, encoding: Encoding, losses: Tensor) -> Tensor | None:
+        """A scalar that is added to the mini-batch loss; may be differentiated through the encoding."""
+        return None
+
+    def observe(self, index: Indices, encoding: Encoding, losses: Tensor) -> None:
+        """Called after every gradient step with what it computed, detached."""
+        return
+
+    def between_epochs(self, epoch: int) -> EpochReport | None:
+        """Called before every epoch, the first (0) included."""
+        return None
+
+    @property
+    def weight_decay(self) -> float:
+        """AdamW's weight decay during the coming epoch."""
+        return self.context.weight_decay
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Everything that changes, as arrays."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take up a state of `state_dict`, to the bit."""
+        if state:
+            raise UserError("the checkpoint belongs to another method")

@@ -1,0 +1,246 @@
+"""BEACON: a weight for every window, learned beside the policy (Zhang, Qi and Yang, 2026)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+import tyro
+from numpy.typing import NDArray
+from torch import Tensor
+
+from beacon.errors import UserError
+from beacon.methods.base import EpochReport, Indices, Measurements, Method, MethodContext
+from beacon.methods.sampling import proportional, shuffled
+from beacon.policy import Encoding
+from beacon.weighting import RefreshReport, Reweighter, WeightingConfig
+
+NEIGHBOURHOOD = ("knn", "knn-relative", "knn-joint")  # estimators that take a number of neighbours
+
+
+@dataclass(frozen=True)
+class BeaconOptions:
+    """Options of BEACON. The weighting's own are the fields of `WeightingConfig`."""
+
+    weighting: Annotated[WeightingConfig, tyro.conf.arg(name="")] = field(default_factory=WeightingConfig)
+    # Neighbours of the k-NN discrepancies; paper: 4 to 6.
+    k: int = 5
+    # Leave neighbours of the same demonstration out of the target's own spread; paper: no.
+    exclude_same_demo: bool = False
+    # Embeddings the discrepancy looks at: of the images alone (paper), or of the whole observation.
+    features: Literal["vision", "obs"] = "vision"
+    # Epochs between two refreshes of the weights, K_q; paper: 1.
+    refresh_every: int = 1
+    # "exact" sweeps all windows at every refresh (paper); "amortized" reuses what the gradient steps
+    # have computed and sweeps only what they have not visited lately.
+    refresh: Literal["exact", "amortized"] = "exact"
+    # Amortized only: epochs after which what a gradient step said of a window counts as forgotten.
+    max_age: int = 4
+    # Epochs before the first refresh, with all weights equal; paper: 0.
+    warmup_epochs: int = 0
+    # Noise draws per window and exact refresh; paper: 1.
+    refresh_draws: int = 1
+    # "uniform" draws windows equally often and weights their losses (paper); "proportional" draws them as
+    # often as they weigh, with unit losses: the same expectation, less variance.
+    sampling: Literal["uniform", "proportional"] = "uniform"
+
+    def __post_init__(self) -> None:
+        for name in ("k", "refresh_every", "max_age", "refresh_draws"):
+            if getattr(self, name) < 1:
+                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
+        if self.warmup_epochs < 0:
+            raise UserError(f"--warmup-epochs {self.warmup_epochs}: must be at least 0")
+        if self.weighting.discrepancy == "localized":
+            raise UserError(
+                "--discrepancy localized needs a reference policy, which beacon train does not make yet; "
+                "use it from Python: beacon.weighting.Localized"
+            )
+        if self.exclude_same_demo and self.weighting.discrepancy != "knn":
+            raise UserError(f"--exclude-same-demo is for --discrepancy knn, not {self.weighting.discrepancy}")
+
+    def estimator_options(self) -> dict[str, Any]:
+        """What the discrepancy estimator is made with."""
+        if self.weighting.discrepancy not in NEIGHBOURHOOD:
+            return {}
+        chosen: dict[str, Any] = {"k": self.k}
+        if self.weighting.discrepancy == "knn":
+            chosen["exclude_same_demo"] = self.exclude_same_demo
+        return chosen
+
+
+class Beacon(Method):
+    """Weigh every window by how learnable it is and how much it looks like the target."""
+
+    Options = BeaconOptions
+
+    def __init__(self, options: BeaconOptions, context: MethodContext) -> None:
+        super().__init__(options, context)
+        # In an amortized run nothing is known before the first epoch: it serves as a warm-up.
+        self._first = max(options.warmup_epochs, 1 if options.refresh == "amortized" else 0)
+        refreshes = len(range(self._first, context.epochs, options.refresh_every))
+        if refreshes == 0:
+            raise UserError(
+                f"no refresh in {context.epochs} epochs with {self._first} to warm up; take more --steps, "
+                "or fewer --steps-per-epoch"
+            )
+        names = np.array(context.domains)
+        self.reweighter = Reweighter(
+            domains=names[context.windows.domain],
+            target=context.domains[-1],
+            episodes=context.windows.episode,
+            config=options.weighting,
+            refreshes=refreshes,
+            seed=context.seed,
+            discrepancy_options=options.estimator_options(),
+        )
+        self._memory = _Memory(len(context.windows))
+        self._epoch = 0
+
+    def batches(self, epoch: int) -> Indices:
+        """All windows shuffled, or drawn as often as they weigh."""
+        context = self.context
+        shape = (context.steps_per_epoch, context.batch_size)
+        count = shape[0] * shape[1]
+        if self.options.sampling == "proportional" and self.reweighter.refreshes:
+            drawn = proportional(self.reweighter.weights, count, context.seed, epoch)
+        else:
+            drawn = shuffled(np.arange(len(context.windows)), epoch * count, count, context.seed)
+        return drawn.reshape(shape)
+
+    def weights(self, index: Tensor) -> Tensor | None:
+        """q, or the mean weight for all while there has been no refresh or windows are drawn by weight."""
+        if self.reweighter.refreshes == 0 or self.options.sampling == "proportional":
+            mean = self.reweighter.budget / len(self.reweighter)
+            return torch.full(index.shape, mean, device=index.device)
+        return self.reweighter[index]
+
+    @property
+    def weight_decay(self) -> float:
+        """γ‖q‖_∞."""
+        if self.reweighter.refreshes == 0:
+            return float(self.options.weighting.gamma) * self.reweighter.budget / len(self.reweighter)
+        return self.reweighter.weight_decay
+
+    def observe(self, index: Indices, encoding: Encoding, losses: Tensor) -> None:
+        """Remember what a gradient step has computed anyway."""
+        if self.options.refresh == "amortized":
+            self._memory.keep(index, losses, self._embedding(encoding), self._epoch)
+
+    def between_epochs(self, epoch: int) -> EpochReport | None:
+        """Refresh the weights when it is time."""
+        self._epoch = epoch
+        if epoch < self._first or (epoch - self._first) % self.options.refresh_every:
+            return None
+        everything = np.arange(len(self.context.windows))
+        if self.options.refresh == "exact":
+            found = self.context.measure(everything, self.options.refresh_draws, epoch)
+            losses, embeddings, swept = found.losses, self._embedding(found), len(everything)
+        else:
+            stale = self._memory.older_than(epoch - self.options.max_age)
+            if len(stale):
+                found = self.context.measure(stale, self.options.refresh_draws, epoch)
+                self._memory.keep(stale, found.losses, self._embedding(found), epoch)
+            memory = self._memory
+            losses, embeddings, swept = (
+                torch.from_numpy(memory.losses),
+                torch.from_numpy(memory.embeddings),
+                len(stale),
+            )
+        report = self.reweighter.refresh(
+            losses=losses,
+            embeddings=embeddings,
+            actions=self._action_chunks(everything),
+            capacity=self.context.capacity(),
+        )
+        return EpochReport(
+            scalars=self._scalars(report) | {"swept_windows": float(swept)},
+            weights=self.reweighter.weights,
+            losses=losses.double().cpu().numpy(),
+            discrepancies=self.reweighter.discrepancies,
+        )
+
+    def _embedding(self, found: Measurements | Encoding) -> Tensor:
+        return found.vision if self.options.features == "vision" else found.observation
+
+    def _action_chunks(self, everything: Indices) -> Tensor | None:
+        """All action chunks, (N, horizon, A), for the estimator that looks at labels."""
+        if self.options.weighting.discrepancy != "knn-joint":
+            return None
+        return self.context.windows.gather(everything, images=False).actions
+
+    def _scalars(self, report: RefreshReport) -> dict[str, float]:
+        rw, context = self.reweighter, self.context
+        q, d = rw.weights, rw.discrepancies
+        scalars = {f"objective/{name}": value for name, value in asdict(report.terms).items()}
+        scalars["objective/total"] = report.terms.total
+        scalars |= {
+            "q/max": rw.max,
+            "q/effective_sample_size": rw.effective_sample_size,
+            "q/shift": report.shift,
+        }
+        for label, mass in rw.mass.items():
+            mine = q[context.windows.domain == context.domains.index(str(label))]
+            scalars[f"mass/{label}"] = mass
+            scalars[f"q/mean/{label}"] = float(mine.mean())
+            scalars[f"q/std/{label}"] = float(mine.std())
+        source_d = d[context.windows.domain != context.target]
+        scalars["discrepancy/mean"] = report.discrepancy_mean
+        for level in (0.1, 0.5, 0.9):
+            scalars[f"discrepancy/quantile_{level}"] = float(np.quantile(source_d, level))
+        scalars |= {f"discrepancy/{name}": value for name, value in report.diagnostics.items()}
+        if len(context.domains) > 2:
+            scalars |= {f"domain_weight/{label}": w for label, w in rw.domain_weights.items()}
+        return scalars
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """The weights, and what the gradient steps have left to remember."""
+        state = {f"reweighter/{name}": value for name, value in self.reweighter.state_dict().items()}
+        return state | {f"memory/{name}": value for name, value in self._memory.state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take up a state of `state_dict`, to the bit."""
+        parts: dict[str, dict[str, NDArray[Any]]] = {"reweighter": {}, "memory": {}}
+        for name, value in state.items():
+            part, _, rest = name.partition("/")
+            if part not in parts:
+                raise UserError("the checkpoint belongs to another method")
+            parts[part][rest] = value
+        try:
+            self.reweighter.load_state_dict(parts["reweighter"])
+        except ValueError as error:
+            raise UserError(f"the checkpoint belongs to other data or another method: {error}") from None
+        self._memory.load_state_dict(parts["memory"])
+
+
+class _Memory:
+    """The last loss and embedding that was computed of every window, and when."""
+
+    def __init__(self, size: int) -> None:
+        # NumPy, because of a window that comes twice in a mini-batch the last one must win every time.
+        self.losses: NDArray[np.float32] = np.zeros(size, np.float32)
+        self.embeddings: NDArray[np.float32] = np.zeros((size, 0), np.float32)
+        self.epoch: NDArray[np.int64] = np.full(size, -1)
+
+    def keep(self, index: Indices, losses: Tensor, embeddings: Tensor, epoch: int) -> None:
+        """Remember what was computed of these windows."""
+        if self.embeddings.shape[1] != embeddings.shape[1]:
+            self.embeddings = np.zeros((len(self.losses), embeddings.shape[1]), np.float32)
+        self.losses[index] = losses.detach().float().cpu().numpy()
+        self.embeddings[index] = embeddings.detach().float().cpu().numpy()
+        self.epoch[index] = epoch
+
+    def older_than(self, epoch: int) -> Indices:
+        """Windows that were never seen, or last before ``epoch``."""
+        return np.flatnonzero(self.epoch < max(epoch, 0))
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        if self.embeddings.shape[1] == 0:
+            return {}
+        return {name: getattr(self, name).copy() for name in ("losses", "embeddings", "epoch")}
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        for name, value in state.items():
+            setattr(self, name, np.array(value))

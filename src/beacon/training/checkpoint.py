@@ -1,0 +1,137 @@
+"""Checkpoints: a folder of safetensors and JSON that appears whole or not at all.
+
+checkpoints/<step>/
+    policy.json, policy.safetensors, ema.safetensors    what `beacon.load_policy` reads
+    optimizer.safetensors                                AdamW's moments
+    method.safetensors                                   the method's state: weights, discrepancies, ...
+    trainer.json                                         where the run stands
+checkpoints/last                                         the name of the newest step folder
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from beacon.data.files import sync, write_bytes, writing
+from beacon.errors import UserError
+from beacon.policy.checkpoint import (
+    EMA,
+    RAW,
+    find_checkpoint,
+    load_tensors,
+    load_weights,
+    save_policy,
+    save_tensors,
+)
+from beacon.policy.diffusion import DiffusionPolicy
+from beacon.policy.ema import ModelEma
+
+OPTIMIZER, METHOD, TRAINER, LAST = "optimizer.safetensors", "method.safetensors", "trainer.json", "last"
+KEPT = "the previous checkpoint is intact"
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """How far a run has come."""
+
+    epoch: int  # epochs done
+    step: int  # gradient steps done
+
+
+def save_checkpoint(
+    folder: Path,
+    progress: Progress,
+    policy: DiffusionPolicy,
+    ema: ModelEma,
+    optimizer: torch.optim.Optimizer,
+    method_state: dict[str, NDArray[Any]],
+    *,
+    normalization: dict[str, Any],
+    preset: str,
+    keep: int,
+) -> Path:
+    """Write checkpoint ``folder/<step>``, point ``last`` at it, and remove all but the newest ``keep``."""
+    final = folder / f"{progress.step:08d}"
+    temporary = folder / f".{final.name}.partial"
+    with writing(final, KEPT):
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(final, ignore_errors=True)  # of a run that was cut off before it could name it last
+        try:
+            temporary.mkdir(parents=True)
+            save_policy(
+                temporary,
+                state=policy.state_dict(),
+                ema_state=ema.state_dict(),
+                spec=policy.spec,
+                config=policy.config,
+                normalization=normalization,
+                preset=preset,
+            )
+            save_tensors(temporary / OPTIMIZER, _optimizer_tensors(optimizer, policy))
+            save_tensors(
+                temporary / METHOD, {k: torch.from_numpy(np.array(v)) for k, v in method_state.items()}
+            )
+            (temporary / TRAINER).write_text(
+                json.dumps({"epoch": progress.epoch, "step": progress.step}) + "\n"
+            )
+            for file in temporary.iterdir():
+                sync(file)
+            temporary.rename(final)
+            sync(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    write_bytes(folder / LAST, f"{final.name}\n".encode(), KEPT)
+    for old in sorted(path for path in folder.iterdir() if path.name.isdigit())[:-keep]:
+        shutil.rmtree(old, ignore_errors=True)
+    return final
+
+
+def load_checkpoint(
+    run: Path, policy: DiffusionPolicy, ema: ModelEma, optimizer: torch.optim.Optimizer
+) -> tuple[Progress, dict[str, NDArray[Any]]]:
+    """Restore the newest checkpoint of a run; return where it stands and the method's state."""
+    folder = find_checkpoint(run)
+    try:
+        where = json.loads((folder / TRAINER).read_text())
+        progress = Progress(int(where["epoch"]), int(where["step"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{folder / TRAINER}: missing or damaged ({error}); the run cannot be resumed"
+        ) from None
+    load_weights(policy, folder / RAW)
+    ema.load_state_dict(load_tensors(folder / EMA))
+    _load_optimizer(optimizer, policy, load_tensors(folder / OPTIMIZER), folder / OPTIMIZER)
+    state = {name: value.numpy() for name, value in load_tensors(folder / METHOD).items()}
+    return progress, state
+
+
+def _optimizer_tensors(optimizer: torch.optim.Optimizer, policy: DiffusionPolicy) -> dict[str, Tensor]:
+    """The optimiser's state by parameter name."""
+    tensors = {}
+    for name, parameter in policy.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            tensors[f"{key}/{name}"] = value
+    return tensors
+
+
+def _load_optimizer(
+    optimizer: torch.optim.Optimizer, policy: DiffusionPolicy, tensors: dict[str, Tensor], file: Path
+) -> None:
+    parameters = dict(policy.named_parameters())
+    for full_name, value in tensors.items():
+        key, _, name = full_name.partition("/")
+        if name not in parameters:
+            raise UserError(f"{file}: belongs to a policy with other parameters, such as {name}")
+        parameter = parameters[name]
+        if value.ndim:  # moments live where the parameter lives, and in its memory layout
+            value = torch.empty_like(parameter).copy_(value)
+        optimizer.state[parameter][key] = value

@@ -1,0 +1,85 @@
+"""Where the numbers of a run go: metrics.jsonl, TensorBoard, Weights & Biases, the progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beacon.errors import UserError
+from beacon.methods import EpochReport
+from beacon.training.config import TrainConfig
+from beacon.training.run_folder import RunFolder
+
+
+class RunningMeans:
+    """Means over the steps since the last log line, overall and per domain, without waiting for a GPU."""
+
+    def __init__(self, domains: tuple[str, ...], device: torch.device) -> None:
+        self._domains = domains
+        self._sums = torch.zeros(len(domains), 2, device=device)  # loss and count, per domain
+        self._scalars: dict[str, list[Tensor]] = {}
+
+    def add(self, losses: Tensor, domain: Tensor, **scalars: Tensor) -> None:
+        """Losses (B,) of the samples of these domains (B,), and scalars of the step."""
+        values = torch.stack([losses.detach(), torch.ones_like(losses)], dim=1)
+        self._sums.index_add_(0, domain, values)
+        for name, value in scalars.items():
+            self._scalars.setdefault(name, []).append(value.detach())
+
+    def take(self) -> dict[str, float]:
+        """The means, and start anew."""
+        result = {name: float(torch.stack(values).mean()) for name, values in self._scalars.items()}
+        for name, (total, count) in zip(self._domains, self._sums.tolist(), strict=True):
+            if count:
+                result[f"loss/{name}"] = total / count
+        self._sums.zero_()
+        self._scalars.clear()
+        return result
+
+
+class Metrics:
+    """Writes every number to all places that were asked for."""
+
+    def __init__(self, folder: RunFolder, config: TrainConfig, resumed_at: int) -> None:
+        self._folder = folder
+        self._board: Any = None
+        self._wandb: Any = None
+        if config.run.tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(folder.path), purge_step=resumed_at or None)
+        if config.run.wandb is not None:
+            try:
+                import wandb
+            except ImportError:
+                raise UserError("--wandb: the package wandb is not installed; pip install wandb") from None
+            self._wandb = wandb.init(
+                project=config.run.wandb, dir=folder.path, config=config.to_dict(), resume="allow"
+            )
+
+    def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+        """A set of scalars at a gradient step."""
+        self._folder.append_metrics(kind, step, values)
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(f"{kind}/{name}", value, step)
+        if self._wandb is not None:
+            self._wandb.log({f"{kind}/{name}": value for name, value in values.items()}, step=step)
+
+    def write_refresh(self, epoch: int, step: int, report: EpochReport, domains: Mapping[str, Any]) -> None:
+        """What a method did between epochs; histograms of the weights of every domain for TensorBoard."""
+        self.write("refresh", step, {"epoch": epoch, **report.scalars})
+        if self._board is not None and report.weights is not None:
+            for name, members in domains.items():
+                self._board.add_histogram(f"q/{name}", np.asarray(report.weights)[members], step)
+
+    def close(self) -> None:
+        """Finish all files."""
+        if self._board is not None:
+            self._board.close()
+        if self._wandb is not None:
+            self._wandb.finish()

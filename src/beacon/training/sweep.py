@@ -1,0 +1,112 @@
+"""What the present policy says of many windows: one pass over the images serves losses and embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from beacon.data import Normalizer, WindowBatch, Windows
+from beacon.methods import Measurements
+from beacon.policy import DiffusionPolicy
+from beacon.training.randomness import generator
+
+Indices = NDArray[np.int64]
+BATCH = 256
+
+
+class Sweep:
+    """Measures windows without gradients: raw parameters, centre crop.
+
+    Neighbouring windows share frames. Each frame is encoded once, and a window's embedding is put together
+    from its frames', so that a sweep costs as much with a history of many steps as with one.
+    """
+
+    def __init__(
+        self,
+        policy: DiffusionPolicy,
+        windows: Windows,
+        normalizer: Normalizer,
+        device: torch.device,
+        domain: int | None = None,
+    ) -> None:
+        self._policy, self._windows, self._normalizer, self._device = policy, windows, normalizer, device
+        self._domain = domain  # whose normalisation to use, for windows that are not of the training data
+        # Every window stands at one frame, so frames are numbered as windows are.
+        self._frames = Windows(windows.sets, 1, windows.horizon)
+        past = np.arange(1 - windows.obs_steps, 1)
+        number = np.arange(len(windows))
+        self._history = np.maximum(number[:, None] + past, (number - windows.step)[:, None])  # (N, To)
+
+    @property
+    def everything(self) -> Indices:
+        """All windows."""
+        return np.arange(len(self._windows))
+
+    def __call__(
+        self,
+        index: Indices,
+        draws: int,
+        seed: tuple[int, ...],
+        *,
+        shared: bool = False,
+        advance: Callable[[int], None] | None = None,
+    ) -> Measurements:
+        """Measure these windows with ``draws`` noise draws each.
+
+        Args:
+            index: which windows.
+            draws: noise draws per window.
+            seed: decides the noise.
+            shared: the same noise and timesteps for all windows.
+            advance: called with the number of windows done.
+        """
+        policy = self._policy
+        was_training = policy.training
+        policy.eval()
+        draw = generator(*seed)
+        needed, place = np.unique(self._history[index], return_inverse=True)
+        rows = torch.from_numpy(place.reshape(len(index), -1))  # (B, To), where each frame's features are
+        with torch.no_grad():
+            vision = self._see(needed, advance)  # (F, V)
+            losses, observations = [], []
+            for start in range(0, len(index), BATCH):
+                part = slice(start, start + BATCH)
+                batch = self._windows.gather(index[part], images=False)
+                actions, proprio = normalise(self._normalizer, batch, self._device, self._domain)
+                encoding = policy.encoder.join(vision[rows[part]].to(self._device), proprio)
+                if shared:
+                    draw = generator(*seed)  # the same noise for every part
+                noise, timesteps = policy.draw_noise(len(actions), draws, draw, shared=shared)
+                loss = policy.per_sample_loss(encoding.observation, actions, noise, timesteps)
+                losses.append(loss.mean(dim=0).cpu())
+                observations.append(encoding.observation.cpu())
+        policy.train(was_training)
+        return Measurements(torch.cat(losses), vision[rows].flatten(1), torch.cat(observations))
+
+    def _see(self, frames: Indices, advance: Callable[[int], None] | None) -> Tensor:
+        """Vision features of every frame, (F, V)."""
+        features = []
+        for start in range(0, len(frames), BATCH):
+            batch = self._frames.gather(frames[start : start + BATCH])
+            images = {name: image.to(self._device) for name, image in batch.images.items()}
+            seen = self._policy.encoder.see(images, None)
+            features.append(torch.zeros(len(batch), 0) if seen is None else seen[:, 0].cpu())
+            if advance is not None:
+                advance(len(batch))
+        return torch.cat(features)
+
+
+def normalise(
+    normalizer: Normalizer, batch: WindowBatch, device: torch.device, domain: int | None = None
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Actions and proprioception in [-1, 1], on the device, by the batch's domains or ``domain``."""
+    whose = batch.domain if domain is None else domain
+    proprio = {
+        name: normalizer.normalize_proprio(name, value, whose).to(device)
+        for name, value in batch.proprio.items()
+    }
+    return normalizer.normalize_actions(batch.actions, whose).to(device), proprio

@@ -1,0 +1,218 @@
+"""The one training loop. Methods plug in; nothing here depends on which one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beacon.data import Normalizer, WindowBatch, Windows
+from beacon.errors import RunError
+from beacon.methods import METHODS, Measurements, MethodContext
+from beacon.methods.base import Indices
+from beacon.policy import DiffusionPolicy, Encoding, ModelEma
+from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from beacon.training.config import TrainConfig
+from beacon.training.devices import choose_device
+from beacon.training.feed import Feed
+from beacon.training.loading import load_training_sets, load_validation_set, observation_spec
+from beacon.training.metrics import Metrics, RunningMeans
+from beacon.training.optimization import half_squared_norm, learning_rate, make_optimizer
+from beacon.training.randomness import generator
+from beacon.training.run_folder import RunFolder, WeightHistory
+from beacon.training.sweep import Sweep, normalise
+
+CHECKPOINTS = 10  # in a run, unless said otherwise
+
+# Streams of randomness that must not meet.
+STEP, REFRESH, VALIDATION = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class StepEvent:
+    """What a listener, such as a progress bar, hears after every step."""
+
+    step: int
+    steps: int
+    loss: Callable[[], float]  # only when asked, because a GPU would have to be waited for
+
+
+def train(
+    config: TrainConfig,
+    out: Path,
+    *,
+    resume: bool = False,
+    listener: Callable[[StepEvent], None] | None = None,
+) -> Path:
+    """Train a policy into the run folder ``out``; return the last checkpoint."""
+    folder = RunFolder(out)
+    if resume and folder.path.exists():
+        folder.check_same(config)
+    trainer = Trainer(config, folder)
+    if not (resume and folder.path.exists()):
+        folder.create(config)
+    return trainer.run(resume=resume, listener=listener)
+
+
+class Trainer:
+    """Data, policy, optimiser and method of one run."""
+
+    def __init__(self, config: TrainConfig, folder: RunFolder) -> None:
+        self.config, self.folder = config, folder
+        optimization = config.optimization
+        self.device = choose_device(config.run.device)
+        sets = load_training_sets(config.data)
+        self.domains = tuple(s.name for s in sets)
+        self.windows = Windows(sets, config.policy.obs_steps, config.policy.horizon)
+        self.normalizer = Normalizer.fit(
+            sets, statistics=config.data.statistics, quantile=config.data.quantile, target=len(sets) - 1
+        )
+        self.policy = DiffusionPolicy(observation_spec(sets[-1]), config.policy, seed=optimization.seed).to(
+            self.device
+        )
+        if config.run.compile:
+            self.policy.compile()
+        self.ema = ModelEma(self.policy, power=optimization.ema_power, max_decay=optimization.ema_max)
+        self.optimizer = make_optimizer(self.policy.parameters(), optimization)
+        self.sweep = Sweep(self.policy, self.windows, self.normalizer, self.device)
+        self.context = MethodContext(
+            windows=self.windows,
+            domains=self.domains,
+            seed=optimization.seed,
+            epochs=optimization.epochs,
+            steps_per_epoch=optimization.steps_per_epoch,
+            batch_size=optimization.batch_size,
+            weight_decay=optimization.weight_decay,
+            measure=self._measure,
+            capacity=lambda: half_squared_norm(self.policy),
+        )
+        self.method = METHODS[config.method](config.options, self.context)
+        self.validation = self._load_validation()
+        self.feed = Feed(self.windows, optimization.batch_size, self.device)
+        self.progress = Progress(0, 0)
+
+    def run(self, *, resume: bool = False, listener: Callable[[StepEvent], None] | None = None) -> Path:
+        """Train to the end, from the newest checkpoint when resuming; return the last checkpoint."""
+        config, folder = self.config, self.folder
+        history = WeightHistory(folder, self.windows, self.domains)
+        if resume and folder.has_checkpoint():
+            self.progress, state = load_checkpoint(folder.path, self.policy, self.ema, self.optimizer)
+            self.method.load_state_dict(state)
+            history.restore(self.progress.epoch)
+        folder.rewind_metrics(self.progress.step)
+        epochs = config.optimization.epochs
+        every = config.run.checkpoint_every or max(1, epochs // CHECKPOINTS)
+        checkpoint = folder.checkpoints / f"{self.progress.step:08d}"
+        metrics = Metrics(folder, config, self.progress.step)
+        members = {name: self.windows.domain == d for d, name in enumerate(self.domains)}
+        try:
+            for epoch in range(self.progress.epoch, epochs):
+                report = self.method.between_epochs(epoch)
+                if report is not None:
+                    metrics.write_refresh(epoch, self.progress.step, report, members)
+                    history.add(epoch, self.progress.step, report)
+                self._run_epoch(epoch, metrics, listener)
+                self.progress = Progress(epoch + 1, (epoch + 1) * config.optimization.steps_per_epoch)
+                if self.validation is not None and (epoch + 1) % config.run.validate_every == 0:
+                    metrics.write("validation", self.progress.step, {"loss": self._validate()})
+                if (epoch + 1) % every == 0 or epoch + 1 == epochs:
+                    history.save(self.progress.step)
+                    checkpoint = self._save()
+        finally:
+            metrics.close()
+        return checkpoint
+
+    def _run_epoch(self, epoch: int, metrics: Metrics, listener: Callable[[StepEvent], None] | None) -> None:
+        options, run = self.config.optimization, self.config.run
+        self.policy.train()
+        for group in self.optimizer.param_groups:
+            group["weight_decay"] = self.method.weight_decay
+        means = RunningMeans(self.domains, self.device)
+        started, since = time.perf_counter(), 0
+        first = epoch * options.steps_per_epoch
+        for offset, batch in enumerate(self.feed(self.method.batches(epoch))):
+            step = first + offset
+            rate = learning_rate(step, options)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            losses, encoding, loss = self._loss(batch, step)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            self.optimizer.step()
+            self.ema.update(self.policy, step)
+            self.method.observe(batch.index.cpu().numpy(), encoding, losses.detach())
+            means.add(losses.float(), batch.domain, loss=loss)
+            since += 1
+            if listener is not None:
+                listener(StepEvent(step + 1, options.steps, loss.detach().item))
+            if (step + 1) % run.log_every == 0 or offset + 1 == options.steps_per_epoch:
+                values = means.take()
+                if not np.isfinite(values["loss"]):
+                    raise RunError(
+                        f"the loss is no longer finite at step {step + 1}; lower --learning-rate "
+                        f"(now {options.learning_rate}), or look at the data with `beacon data check`"
+                    )
+                speed = since / (time.perf_counter() - started)
+                metrics.write(
+                    "train",
+                    step + 1,
+                    {"epoch": epoch, **values, "learning_rate": rate, "steps_per_second": speed},
+                )
+                started, since = time.perf_counter(), 0
+
+    def _loss(self, batch: WindowBatch, step: int) -> tuple[Tensor, Encoding, Tensor]:
+        """Per-sample losses, the encoding, and the scalar to minimise."""
+        config = self.config.policy
+        draw = generator(self.config.optimization.seed, STEP, step)
+        actions, proprio = normalise(self.normalizer, batch, self.device)
+        with self._autocast():
+            encoding = self.policy.encode(batch.images, proprio, crop_generator=draw)
+            noise, timesteps = self.policy.draw_noise(
+                len(batch), config.draws, draw, stratified=config.stratified
+            )
+            losses = self.policy.per_sample_loss(encoding.observation, actions, noise, timesteps).mean(dim=0)
+        weights = self.method.weights(batch.index)
+        loss = losses.mean() if weights is None else (weights * losses).mean()
+        extra = self.method.extra_loss(batch, encoding, losses)
+        return losses, encoding, loss if extra is None else loss + extra
+
+    def _autocast(self) -> torch.autocast:
+        enabled = self.device.type == "cuda" and self.config.run.precision == "bfloat16"
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled)
+
+    def _measure(self, index: Indices, draws: int, number: int) -> Measurements:
+        with self._autocast():
+            return self.sweep(index, draws, (self.config.optimization.seed, REFRESH, number))
+
+    def _load_validation(self) -> Sweep | None:
+        path = self.config.data.validation
+        if path is None:
+            return None
+        held_out = load_validation_set(path, self.config.data, self.windows.sets[-1])
+        windows = Windows([held_out], self.config.policy.obs_steps, self.config.policy.horizon)
+        return Sweep(self.policy, windows, self.normalizer, self.device, domain=self.context.target)
+
+    def _validate(self) -> float:
+        """Mean loss of the averaged parameters on held-out target windows, always with the same noise."""
+        if self.validation is None:
+            raise RuntimeError("no validation data")
+        with self.ema.applied(self.policy), self._autocast():
+            return float(self.validation(self.validation.everything, 4, (VALIDATION,)).losses.mean())
+
+    def _save(self) -> Path:
+        return save_checkpoint(
+            self.folder.checkpoints,
+            self.progress,
+            self.policy,
+            self.ema,
+            self.optimizer,
+            self.method.state_dict(),
+            normalization=self.normalizer.affine(),
+            preset=self.config.preset,
+            keep=self.config.run.keep,
+        )
