@@ -1,0 +1,163 @@
+"""Speed of simulation on one core, side by side with stock robosuite: ``python benchmarks/sim.py``.
+
+Prints a table; ``--json FILE`` also writes the numbers. Times are processor time, so a busy machine does not
+spoil them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from beacon.sim.batch import run_batch
+from beacon.sim.evaluate import evaluation_states
+from beacon.sim.experts import make_expert
+from beacon.sim.generate import GenerateConfig, generate
+from beacon.sim.policies import RandomPolicy
+from beacon.sim.rollout import record
+from beacon.sim.scene import robosuite_folder
+from beacon.sim.tasks import TASKS
+from beacon.sim.world import Episode, World
+
+
+class Onlooker(RandomPolicy):
+    """Random actions, but it looks at every eighth picture, as a trained policy does."""
+
+    observation_keys = ("agentview_image", "robot0_eef_pos")
+
+
+def seconds(work: Callable[[], Any], repeats: int) -> float:
+    """Processor seconds a call, after three to warm up."""
+    for _ in range(3):
+        work()
+    began = time.process_time()
+    for _ in range(repeats):
+        work()
+    return (time.process_time() - began) / repeats
+
+
+def stock() -> dict[str, float]:
+    """Robosuite's own stacking task, as a user would make it."""
+    robosuite_folder()
+    import robosuite
+
+    options: dict[str, Any] = {
+        "robots": "Panda",
+        "hard_reset": False,
+        "horizon": 100_000,
+        "renderer": "mujoco",
+        "use_object_obs": True,
+    }
+    blind = robosuite.make("Stack", use_camera_obs=False, has_offscreen_renderer=False, **options)
+    blind.reset()
+    step = seconds(lambda: blind.step(np.zeros(7)), 60)
+    blind.close()
+    seeing = robosuite.make("Stack", use_camera_obs=True, camera_heights=96, camera_widths=96, **options)
+    seeing.reset()
+    frame = seconds(lambda: seeing.sim.render(camera_name="agentview", width=96, height=96), 20)
+    seeing.close()
+    return {"step_ms": 1e3 * step, "frame_ms": 1e3 * frame}
+
+
+def ours(size: str) -> dict[str, float]:
+    """The same arm, table and camera size here."""
+    world = World("stack", "source", size)
+    episode = Episode(world)
+    episode.reset(world.initial_state("train", 0))
+    idle = np.zeros(world.task.size.action_dim)
+    step = seconds(lambda: episode.step(idle), 200)
+    frame = seconds(lambda: world.renderer(episode.data), 60)
+    world.close()
+    return {"step_ms": 1e3 * step, "frame_ms": 1e3 * frame}
+
+
+def demonstrations(task: str, size: str, count: int) -> dict[str, float]:
+    """Seconds a demonstration, written to disk with its pictures."""
+    with tempfile.TemporaryDirectory() as folder:
+        generate(GenerateConfig(task, Path(folder) / "warm.hdf5", demos=1, size=size))
+        began = time.process_time()
+        report = generate(GenerateConfig(task, Path(folder) / "demos.hdf5", demos=count, size=size))
+        spent = time.process_time() - began
+    return {"seconds_per_demo": spent / count, "mean_length": report.mean_length}
+
+
+def evaluation(task: str, size: str, episodes: int) -> dict[str, float]:
+    """Episodes a minute of simulator and camera, to the horizon; the policy's own time comes on top."""
+    world = World(task, "source", size)
+    policy = Onlooker(world.task.size.action_dim)
+    states = evaluation_states(world, "train", 0, episodes)
+    run_batch(world, policy, states[:1], [0])
+    began = time.process_time()
+    run_batch(world, policy, states, list(range(episodes)))
+    spent = time.process_time() - began
+    world.close()
+    return {"episodes_per_minute": 60 * episodes / spent, "horizon": world.task.size.horizon}
+
+
+def expert_rates(size: str, episodes: int) -> dict[str, dict[str, float]]:
+    """Successes of the scripted experts over fresh states."""
+    rates = {}
+    for task in TASKS:
+        world = World(task, "source", size)
+        episode = Episode(world)
+        solved, lengths = 0.0, []
+        for state in evaluation_states(world, "train", 0, episodes):
+            rng = np.random.default_rng(state.seed)
+            recording = record(episode, state, lambda e=episode, r=rng: make_expert(e, r).act)  # type: ignore[misc]
+            solved += min(world.task.outcomes(recording.frames()).values()) >= 1.0
+            lengths.append(len(recording))
+        rates[task] = {"successes": solved, "episodes": episodes, "mean_length": float(np.mean(lengths))}
+        world.close()
+    return rates
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--experts", type=int, metavar="N", help="only count the experts' successes over N episodes"
+    )
+    options = parser.parse_args()
+    results: dict[str, Any] = {}
+    if options.experts:
+        for size in ("small", "full"):
+            results[size] = expert_rates(size, options.experts)
+            for task, row in results[size].items():
+                print(
+                    f"{size:<6} {task:<12} {row['successes']:.0f} of {row['episodes']:.0f} "
+                    f"(mean length {row['mean_length']:.0f})"
+                )
+    else:
+        results["stock"] = _show("robosuite", stock())
+        for size in ("small", "full"):
+            results[size] = _show(f"here, {size}", ours(size))
+        speed = results["stock"]["frame_ms"] / results["full"]["frame_ms"]
+        faster = results["stock"]["step_ms"] / results["full"]["step_ms"]
+        print(f"the same picture {speed:.1f} times faster, the same control step {faster:.1f} times")
+        for task in TASKS:
+            for size in ("small", "full"):
+                found = {**demonstrations(task, size, 5), **evaluation(task, size, 5)}
+                results[f"{task} {size}"] = _show(f"{task} {size}", found)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def _show(title: str, numbers: Mapping[str, float]) -> Mapping[str, float]:
+    parts = [f"{name} {value:.4g}" for name, value in numbers.items()]
+    for name in ("step", "frame"):
+        if f"{name}_ms" in numbers:
+            parts.append(f"{name}s/s {1e3 / numbers[f'{name}_ms']:.0f}")
+    print(f"{title:<18} " + ", ".join(parts), flush=True)
+    return numbers
+
+
+if __name__ == "__main__":
+    main()
