@@ -3,6 +3,8 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# Off-screen OpenGL in software, for the simulation.
+SYSTEM := libegl1 libgl1 libgl1-mesa-dri
 # One thread a test process: the suite runs on all cores side by side.
 WORKERS ?= $(shell nproc)
 
@@ -17,13 +19,14 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt Makefile
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found; install it (Debian: apt-get install python3.11 python3.11-venv) or say make PYTHON=..."; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -q && apt-get install -qy python3-venv; \
 	  else echo "make: the venv module is missing; run: sudo apt-get install python3-venv"; exit 2; fi; }
+	@scripts/system-packages.sh $(SYSTEM)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,sim]'
 	@touch $(STAMP)
 
 demo: $(STAMP)
@@ -39,6 +42,7 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/weighting.py
+	$(BIN)/python benchmarks/training.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
