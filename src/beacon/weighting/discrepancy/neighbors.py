@@ -10,7 +10,6 @@ import torch
 from beacon.weighting.checks import Ids, Vector
 
 CHUNK_BYTES = 32 << 20  # of the distance table that exists at any time
-GROUP = 16  # columns that are reduced to their minimum before the k smallest are looked for
 CANCELLATION = 1e-2  # a squared distance below this share of the squared norms is computed again, directly
 
 
@@ -61,13 +60,15 @@ def nearest(
     rows = max(1, chunk_bytes // (4 * max(1, len(points))))
     distances = torch.empty(len(queries), k, device=queries.device)
     indices = torch.empty(len(queries), k, dtype=torch.int64, device=queries.device)
+    # One table for all chunks: fresh memory for each would cost more in page faults than the selection.
+    scratch = torch.empty(min(rows, len(queries)), len(points), device=queries.device)
     for start in range(0, len(queries), rows):
         chunk = queries[start : start + rows] - centre
         # ‖b‖² − 2ab orders the points as the distance does; ‖a‖² is added for the chosen ones alone.
-        scores = torch.addmm(point_norms, chunk, table, alpha=-2.0)
+        scores = torch.addmm(point_norms, chunk, table, alpha=-2.0, out=scratch[: len(chunk)])
         if query_groups is not None and point_groups is not None:
             _leave_out(scores, query_groups[start : start + rows], point_groups)
-        score, index = _smallest(scores, k)
+        score, index = torch.topk(scores, k, dim=1, largest=False, sorted=False)
         norms = chunk.square().sum(dim=1, keepdim=True)
         squared = (score + norms).clamp_min_(0.0)
         doubtful = (squared < CANCELLATION * (norms + point_norms[index])).nonzero(as_tuple=True)
@@ -86,25 +87,3 @@ def _leave_out(scores: torch.Tensor, query_groups: Ids, point_groups: Ids) -> No
         same = torch.from_numpy(query_groups[rows, None] == point_groups[None, :]).to(scores.device)
         index = torch.from_numpy(rows).to(scores.device)
         scores[index] = scores[index].masked_fill_(same, torch.inf)
-
-
-def _smallest(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The k smallest of every row, as ``topk(k, largest=False)``, in one fast pass over the row.
-
-    The k smallest lie in the k groups with the smallest minima: a plain minimum over groups of columns
-    leaves few candidates for the selection proper.
-    """
-    columns = scores.shape[1]
-    whole = columns - columns % GROUP
-    if columns < 8 * GROUP * k:
-        return torch.topk(scores, k, dim=1, largest=False, sorted=False)
-    # Group g holds the columns g, g + whole/GROUP, ...: a minimum over rows of memory, which vectorises.
-    groups = scores[:, :whole].reshape(len(scores), GROUP, whole // GROUP)
-    best = torch.topk(groups.amin(dim=1), k, dim=1, largest=False, sorted=False).indices  # (rows, k)
-    offsets = torch.arange(GROUP, device=scores.device) * (whole // GROUP)
-    candidates = (best[:, :, None] + offsets).flatten(1)  # (rows, k * GROUP)
-    if whole < columns:
-        tail = torch.arange(whole, columns, device=scores.device).expand(len(scores), -1)
-        candidates = torch.cat([candidates, tail], dim=1)
-    score, chosen = torch.topk(scores.gather(1, candidates), k, dim=1, largest=False, sorted=False)
-    return score, candidates.gather(1, chosen)
