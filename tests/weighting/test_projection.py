@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from beacon.weighting import BudgetWarning, project_budget, project_budget_bisection, project_simplex
+from beacon.weighting.chunks import WORTH_THREADS
 from beacon.weighting.projection import SORTABLE
 
 Problem = tuple[NDArray[np.float64], float, NDArray[np.float64], NDArray[np.float64]]
@@ -131,7 +132,7 @@ def test_a_misleading_sample_is_noticed() -> None:
 def test_the_bits_do_not_depend_on_threads() -> None:
     import torch
 
-    x = np.random.default_rng(0).normal(size=300_000)
+    x = np.random.default_rng(0).normal(size=WORTH_THREADS + 5)
     threads = torch.get_num_threads()
     try:
         results = []

@@ -13,6 +13,7 @@ from typing import TypeVar
 import torch
 
 CHUNK = 1 << 14  # values; a handful of float64 temporaries of this size stay in a core's own cache
+WORTH_THREADS = 1 << 19  # values; below, a pass takes no longer than starting threads
 
 Result = TypeVar("Result")
 
@@ -20,7 +21,7 @@ Result = TypeVar("Result")
 def map_chunks(function: Callable[[slice], Result], length: int) -> list[Result]:
     """``[function(chunk) for chunk in chunks]``, in order; NumPy releases the interpreter lock inside."""
     slices = [slice(start, min(start + CHUNK, length)) for start in range(0, length, CHUNK)]
-    threads = min(torch.get_num_threads(), len(slices))
+    threads = torch.get_num_threads() if length >= WORTH_THREADS else 1
     if threads <= 1:
         return [function(part) for part in slices]
     with ThreadPoolExecutor(threads) as pool:
