@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
+from typing import Any
 
 from beacon import __version__
 from beacon.errors import RunError, UserError
@@ -11,7 +13,10 @@ from beacon.errors import RunError, UserError
 # verb -> what it does. The code of a verb is beacon.cli.<verb>, imported only when it is called.
 VERBS = {
     "data": "what is in a dataset, and is it sound",
+    "generate": "demonstrations in simulation",
     "train": "a policy from source and target demonstrations",
+    "evaluate": "success rates of a policy in simulation",
+    "weights": "which demonstrations a run kept, which it let fade; choose by them",
     "demo": "the reweighting at work on a two-domain problem, as a table and a picture",
 }
 
@@ -44,22 +49,43 @@ def main(arguments: list[str]) -> int:
     verb, *rest = arguments
     if verb not in VERBS:
         return _complain(f"there is no verb '{verb}'; the verbs are {', '.join(VERBS)}", 2)
-    try:
-        return int(import_module(f"beacon.cli.{verb}").main(rest))
-    except UserError as error:
-        return _complain(str(error), 2)
-    except RunError as error:
-        return _complain(str(error), 1)
-    except KeyboardInterrupt:
-        return _complain("interrupted", 130)
-    except BrokenPipeError:  # the reader went away, as in `beacon ... | head`
-        sys.stderr.close()
-        return 1
+    with warnings.catch_warnings():
+        warnings.showwarning = _Warnings()
+        try:
+            return int(import_module(f"beacon.cli.{verb}").main(rest))
+        except UserError as error:
+            return _complain(str(error), 2)
+        except RunError as error:
+            return _complain(str(error), 1)
+        except KeyboardInterrupt:
+            return _complain("interrupted", 130)
+        except BrokenPipeError:  # the reader went away, as in `beacon ... | head`
+            sys.stderr.close()
+            return 1
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"beacon: {message}", file=sys.stderr)
+    print(f"beacon: {_one_line(message)}", file=sys.stderr)
     return code
+
+
+class _Warnings:
+    """Shows warnings as lines for the user, each kind of them once, without the place in the code."""
+
+    def __init__(self) -> None:
+        self._shown: set[str] = set()
+
+    def __call__(self, message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        text = _one_line(str(message))
+        # The same with other numbers, as at every refresh, says nothing new.
+        kind = category.__name__ + "".join(letter for letter in text if not letter.isdigit())
+        if kind not in self._shown:
+            self._shown.add(kind)
+            print(f"beacon: warning: {text}", file=sys.stderr)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def entry() -> None:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import tyro
 
+from beacon.cli import parsing
 from beacon.errors import UserError
 from beacon.policy.config import PolicyConfig
 from beacon.training.config import DataOptions, OptimizationOptions, RunOptions, TrainConfig, preset_config
+
+if TYPE_CHECKING:
+    from beacon.training.trainer import StepEvent
 
 Options = TypeVar("Options")
 
@@ -49,6 +66,13 @@ class TrainArguments(Generic[Options]):
 
 def main(arguments: list[str]) -> int:
     """Run the verb."""
+    try:
+        return _main(arguments)
+    except SystemExit as stop:  # the help was asked for
+        return stop.code if isinstance(stop.code, int) else 0
+
+
+def _main(arguments: list[str]) -> int:
     resume_only = "--resume" in arguments and not _mentions(arguments, "--source", "--target")
     if resume_only and not _mentions(arguments, "--help", "-h"):
         config, out = _stored(arguments)
@@ -86,16 +110,40 @@ def parse(arguments: list[str]) -> TrainArguments[Any]:
         preset="paper" if preset == "paper" else "cpu",
     )
     try:
-        parsed: TrainArguments[Any] = tyro.cli(
+        parsed: TrainArguments[Any] = parsing.parse(
             TrainArguments[kind],  # type: ignore[valid-type]
+            arguments,
             prog="beacon train",
             description=DESCRIPTION,
-            args=arguments,
             default=defaults,
         )
-    except ValueError as error:  # a value of the right type that makes no sense, as alpha=-1
-        raise UserError(str(error)) from None
+    except UserError as error:
+        raise UserError(f"{error}{_other_methods(str(error), method)}") from None
     return parsed
+
+
+def _other_methods(complaint: str, method: str) -> str:
+    """Which methods have the option that this one does not know."""
+    from beacon.methods import METHODS
+
+    if not complaint.startswith("unrecognized options: --"):
+        return ""
+    option = complaint.removeprefix("unrecognized options: ").split(",")[0].split(";")[0].split("=")[0]
+    having = [name for name in METHODS if option in _option_names(METHODS[name].Options)]
+    return f" ({option} is an option of {', '.join(having)}, not of {method})" if having else ""
+
+
+def _option_names(kind: type[Any]) -> set[str]:
+    names = set()
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        option = name.replace("_", "-")
+        inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if not (isinstance(inner, type) and is_dataclass(inner)):
+            names.add(f"--{option}")
+            continue
+        prefix = "" if inner is not hint else f"{option}."  # annotated only in order to have no prefix
+        names |= {f"--{prefix}{nested[2:]}" for nested in _option_names(inner)}
+    return names
 
 
 @dataclass(frozen=True)
@@ -117,11 +165,11 @@ def _stored(arguments: list[str]) -> tuple[TrainConfig, Path]:
     if not out:
         raise UserError("--resume needs --out, the folder of the run to go on with")
     stored = RunFolder(Path(out)).read_config()
-    parsed = tyro.cli(
+    parsed: ResumeArguments = parsing.parse(
         ResumeArguments,
-        prog="beacon train",
+        arguments,
+        prog="beacon train --resume",
         description=f"Go on with the run in {out}. Its configuration is in config.yaml.",
-        args=arguments,
         default=ResumeArguments(Path(out), stored.run),
     )
     return replace(stored, run=parsed.run), parsed.out
@@ -129,6 +177,21 @@ def _stored(arguments: list[str]) -> tuple[TrainConfig, Path]:
 
 def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
     import torch
+
+    from beacon.training.trainer import train
+
+    if config.run.threads is not None:
+        torch.set_num_threads(config.run.threads)
+    with _progress(config) as listener:
+        checkpoint = train(config, out, resume=resume, listener=listener)
+    print(f"the policy is in {checkpoint}; beacon.load_policy({str(out)!r}) loads it")
+    return 0
+
+
+@contextmanager
+def _progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
+    """A bar with the loss and the time left on a terminal, ten plain lines a run elsewhere."""
+    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -138,30 +201,38 @@ def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
         TimeRemainingColumn,
     )
 
-    from beacon.training.trainer import StepEvent, train
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        every = max(1, config.optimization.steps // 10)
 
-    if config.run.threads is not None:
-        torch.set_num_threads(config.run.threads)
+        def report(event: StepEvent) -> None:
+            if event.step % every == 0:
+                print(
+                    f"step {event.step} of {event.steps}, loss {event.loss():.4f}",
+                    file=sys.stdout,
+                    flush=True,
+                )
+
+        yield report
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]:.4f}"),
+        TextColumn("loss {task.fields[loss]}"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, refresh_per_second=2) as progress:
-        task = progress.add_task(f"{config.method}", total=config.optimization.steps, loss=float("nan"))
+    with Progress(*columns, refresh_per_second=2, console=console) as progress:
+        task = progress.add_task(config.method, total=config.optimization.steps, loss="-")
 
-        def listen(event: StepEvent) -> None:
+        def show(event: StepEvent) -> None:
             progress.update(task, completed=event.step)
             if event.step % config.run.log_every == 0:
-                progress.update(task, loss=event.loss())
+                progress.update(task, loss=f"{event.loss():.4f}")
 
-        checkpoint = train(config, out, resume=resume, listener=listen)
-    print(f"the policy is in {checkpoint}; beacon.load_policy({str(out)!r}) loads it")
-    return 0
+        yield show
 
 
 def _mentions(arguments: list[str], *names: str) -> bool:

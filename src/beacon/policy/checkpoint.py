@@ -8,6 +8,8 @@ ema.safetensors      their moving average, what ``load_policy`` takes when it is
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -124,6 +126,9 @@ def save_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
     try:
         save_file(plain, file)
     except SafetensorError as error:
+        if system := re.search(r"os error (\d+)", str(error)):  # as "No space left on device (os error 28)"
+            number = int(system[1])
+            raise OSError(number, os.strerror(number)) from error
         raise OSError(str(error)) from error
 
 

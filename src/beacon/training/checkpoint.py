@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from beacon.data.files import sync, write_bytes, writing
-from beacon.errors import UserError
+from beacon.errors import RunError, UserError
 from beacon.policy.checkpoint import (
     EMA,
     RAW,
@@ -37,6 +37,7 @@ from beacon.policy.ema import ModelEma
 
 OPTIMIZER, METHOD, TRAINER, LAST = "optimizer.safetensors", "method.safetensors", "trainer.json", "last"
 KEPT = "the previous checkpoint is intact"
+ADAMW = {"exp_avg", "exp_avg_sq", "step"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +58,15 @@ def save_checkpoint(
     *,
     normalization: dict[str, Any],
     preset: str,
+    configuration: str,
     keep: int,
 ) -> Path:
     """Write checkpoint ``folder/<step>``, point ``last`` at it, and remove all but the newest ``keep``."""
     final = folder / f"{progress.step:08d}"
     temporary = folder / f".{final.name}.partial"
     with writing(final, KEPT):
-        shutil.rmtree(temporary, ignore_errors=True)
+        for left in folder.glob(".*.partial"):  # of a run that was cut off while saving
+            shutil.rmtree(left, ignore_errors=True)
         shutil.rmtree(final, ignore_errors=True)  # of a run that was cut off before it could name it last
         try:
             temporary.mkdir(parents=True)
@@ -80,35 +83,48 @@ def save_checkpoint(
             save_tensors(
                 temporary / METHOD, {k: torch.from_numpy(np.array(v)) for k, v in method_state.items()}
             )
-            (temporary / TRAINER).write_text(
-                json.dumps({"epoch": progress.epoch, "step": progress.step}) + "\n"
-            )
+            where = {"epoch": progress.epoch, "step": progress.step, "configuration": configuration}
+            (temporary / TRAINER).write_text(json.dumps(where) + "\n")
             for file in temporary.iterdir():
                 sync(file)
             temporary.rename(final)
             sync(folder)
+        except RunError as error:  # of the policy's own files
+            raise error.__cause__ or error from None
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     write_bytes(folder / LAST, f"{final.name}\n".encode(), KEPT)
-    for old in sorted(path for path in folder.iterdir() if path.name.isdigit())[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
+    steps = sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
+    for old in [step for step in steps if step <= progress.step][:-keep]:
+        shutil.rmtree(folder / f"{old:08d}", ignore_errors=True)
     return final
 
 
 def load_checkpoint(
-    run: Path, policy: DiffusionPolicy, ema: ModelEma, optimizer: torch.optim.Optimizer
+    run: Path,
+    configuration: str,
+    policy: DiffusionPolicy,
+    ema: ModelEma,
+    optimizer: torch.optim.Optimizer,
 ) -> tuple[Progress, dict[str, NDArray[Any]]]:
     """Restore the newest checkpoint of a run; return where it stands and the method's state."""
     folder = find_checkpoint(run)
     try:
         where = json.loads((folder / TRAINER).read_text())
         progress = Progress(int(where["epoch"]), int(where["step"]))
+        whose = where["configuration"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{folder / TRAINER}: missing or damaged ({error}); the run cannot be resumed"
         ) from None
+    if whose != configuration:
+        raise UserError(
+            f"{folder}: is of a run with another configuration; the run cannot be resumed with it"
+        )
     load_weights(policy, folder / RAW)
-    ema.load_state_dict(load_tensors(folder / EMA))
+    averages = load_tensors(folder / EMA)
+    _check_shapes(averages, dict(policy.named_parameters()), folder / EMA)
+    ema.load_state_dict(averages)
     _load_optimizer(optimizer, policy, load_tensors(folder / OPTIMIZER), folder / OPTIMIZER)
     state = {name: value.numpy() for name, value in load_tensors(folder / METHOD).items()}
     return progress, state
@@ -127,11 +143,26 @@ def _load_optimizer(
     optimizer: torch.optim.Optimizer, policy: DiffusionPolicy, tensors: dict[str, Tensor], file: Path
 ) -> None:
     parameters = dict(policy.named_parameters())
+    found: dict[str, dict[str, Tensor]] = {}
     for full_name, value in tensors.items():
         key, _, name = full_name.partition("/")
-        if name not in parameters:
+        found.setdefault(key, {})[name] = value
+    if set(found) != ADAMW:
+        raise UserError(f"{file}: holds {sorted(found)}, not AdamW's {sorted(ADAMW)}")
+    for key, values in found.items():
+        _check_shapes(
+            values, {n: p if key != "step" else torch.empty(()) for n, p in parameters.items()}, file
+        )
+        for name, value in values.items():
+            parameter = parameters[name]
+            # Moments live in the parameter's memory layout, and all of it on its device.
+            room = torch.empty_like(parameter) if key != "step" else torch.empty((), device=parameter.device)
+            optimizer.state[parameter][key] = room.copy_(value)
+
+
+def _check_shapes(found: dict[str, Tensor], wanted: dict[str, Tensor], file: Path) -> None:
+    """A tensor of every name and shape that the policy has, and no other: copying would stretch it to fit."""
+    for name in sorted({*found, *wanted}):
+        here, there = found.get(name), wanted.get(name)
+        if here is None or there is None or here.shape != there.shape:
             raise UserError(f"{file}: belongs to a policy with other parameters, such as {name}")
-        parameter = parameters[name]
-        if value.ndim:  # moments live where the parameter lives, and in its memory layout
-            value = torch.empty_like(parameter).copy_(value)
-        optimizer.state[parameter][key] = value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from beacon.errors import UserError
 from beacon.policy.config import PRESETS, PolicyConfig
 
 Preset = Literal["cpu", "paper"]
+LARGEST_SEED = 2**63 - 1  # torch takes a signed number
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class OptimizationOptions:
     learning_rate: float = 1e-4
     # Steps of linear warm-up before the cosine decay. Paper: 500.
     warmup_steps: int = 500
+    # Gradients longer than this are shortened to it; None: never (paper).
+    gradient_clip: float | None = None
     # AdamW's weight decay; BEACON scales it by its largest weight. Paper: 1e-6.
     weight_decay: float = 1e-6
     # Power and maximum of the parameters' moving average. Paper: 0.75 and 0.9999.
@@ -82,9 +87,15 @@ class OptimizationOptions:
             )
         if not self.learning_rate > 0:
             raise UserError(f"--learning-rate {self.learning_rate}: must be above 0")
+        if self.gradient_clip is not None and not self.gradient_clip > 0:
+            raise UserError(f"--gradient-clip {self.gradient_clip}: must be above 0, or None")
         for name in ("warmup_steps", "weight_decay", "seed"):
             if getattr(self, name) < 0:
                 raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be at least 0")
+        if self.seed > LARGEST_SEED:
+            raise UserError(f"--seed {self.seed}: must be at most {LARGEST_SEED}")
+        if not 0 <= self.ema_max <= 1 or self.ema_power < 0:
+            raise UserError("--ema-max must be from 0 to 1, and --ema-power at least 0")
 
     @property
     def epochs(self) -> int:
@@ -151,10 +162,22 @@ class TrainConfig:
             raise UserError(f"--method {self.method} needs source demonstrations; say --source FILE")
         if kind.needs_target and self.data.target is None:
             raise UserError(f"--method {self.method} needs target demonstrations; say --target FILE")
+        if self.data.target is None and self.data.statistics == "target":
+            raise UserError("--statistics target needs target demonstrations; say --target FILE")
+        kind.check(self.options, sources=len(self.data.source), epochs=self.optimization.epochs)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for YAML."""
         return _plain(asdict(self))  # type: ignore[no-any-return]
+
+    def decisive(self) -> dict[str, Any]:
+        """The part of `to_dict` that decides the result; how it is run may change on the way."""
+        return {name: value for name, value in self.to_dict().items() if name != "run"}
+
+    def digest(self) -> str:
+        """A short name of what is decisive, by which a checkpoint knows whose it is."""
+        text = json.dumps(self.decisive(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
@@ -172,7 +195,9 @@ class TrainConfig:
                 optimization=_build(OptimizationOptions, values["optimization"]),
                 run=_build(RunOptions, values["run"]),
             )
-        except (KeyError, TypeError) as error:
+        except UserError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UserError(f"not a configuration of this version of beacon: {error!r}") from None
 
 
@@ -189,6 +214,7 @@ def preset_config(preset: str) -> tuple[PolicyConfig, OptimizationOptions]:
             batch_size=64,
             learning_rate=1e-3,
             warmup_steps=50,
+            gradient_clip=1.0,  # in a short run, Adam does not get over the first large gradients otherwise
         )
     return PRESETS[preset], optimization
 

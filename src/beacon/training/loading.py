@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
-from beacon.data import EpisodeSet, ObservationMapping, load_domains, parse_rename
+from beacon.data import DataWarning, EpisodeSet, ObservationMapping, load_domains, parse_rename
 from beacon.errors import UserError
 from beacon.policy import ObservationSpec
 from beacon.training.config import DataOptions
@@ -23,9 +24,18 @@ def load_training_sets(options: DataOptions) -> list[EpisodeSet]:
     if not paths:
         raise UserError("there is nothing to train on; say --source FILE and --target FILE")
     memory = None if options.memory_limit is None else int(options.memory_limit * 2**30)
-    return load_domains(
+    sets = load_domains(
         paths, mapping=_mapping(options), masks=masks, limits=limits, memory_limit_bytes=memory
     )
+    if options.target is not None and len(sets[-1]) == 1:
+        warnings.warn(
+            f"{options.target}: the target is a single demonstration, so what is typical of its domain "
+            "is known along one path only; discrepancies and weights are less certain, and the policy may "
+            "learn that one demonstration by heart",
+            DataWarning,
+            stacklevel=2,
+        )
+    return sets
 
 
 def load_validation_set(path: Path, options: DataOptions, like: EpisodeSet) -> EpisodeSet:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from beacon.errors import UserError
 from beacon.methods import EpochReport
+from beacon.training.board import Board
 from beacon.training.config import TrainConfig
 from beacon.training.run_folder import RunFolder
 
@@ -41,22 +44,22 @@ class RunningMeans:
         return result
 
 
+def check_loggers(config: TrainConfig) -> None:
+    """Refuse a way of logging that is not installed, before any work is done."""
+    if config.run.wandb is not None and find_spec("wandb") is None:
+        raise UserError("--wandb: the package wandb is not installed; pip install wandb")
+
+
 class Metrics:
     """Writes every number to all places that were asked for."""
 
     def __init__(self, folder: RunFolder, config: TrainConfig, resumed_at: int) -> None:
         self._folder = folder
-        self._board: Any = None
+        self._board = Board(folder.path, resumed_at) if config.run.tensorboard else None
         self._wandb: Any = None
-        if config.run.tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(folder.path), purge_step=resumed_at or None)
         if config.run.wandb is not None:
-            try:
-                import wandb
-            except ImportError:
-                raise UserError("--wandb: the package wandb is not installed; pip install wandb") from None
+            import wandb
+
             self._wandb = wandb.init(
                 project=config.run.wandb, dir=folder.path, config=config.to_dict(), resume="allow"
             )
@@ -66,16 +69,18 @@ class Metrics:
         self._folder.append_metrics(kind, step, values)
         if self._board is not None:
             for name, value in values.items():
-                self._board.add_scalar(f"{kind}/{name}", value, step)
+                self._board.scalar(f"{kind}/{name}", value, step)
         if self._wandb is not None:
             self._wandb.log({f"{kind}/{name}": value for name, value in values.items()}, step=step)
 
-    def write_refresh(self, epoch: int, step: int, report: EpochReport, domains: Mapping[str, Any]) -> None:
+    def write_refresh(
+        self, epoch: int, step: int, report: EpochReport, domains: Mapping[str, NDArray[np.bool_]]
+    ) -> None:
         """What a method did between epochs; histograms of the weights of every domain for TensorBoard."""
         self.write("refresh", step, {"epoch": epoch, **report.scalars})
         if self._board is not None and report.weights is not None:
             for name, members in domains.items():
-                self._board.add_histogram(f"q/{name}", np.asarray(report.weights)[members], step)
+                self._board.histogram(f"q/{name}", np.asarray(report.weights)[members], step)
 
     def close(self) -> None:
         """Finish all files."""

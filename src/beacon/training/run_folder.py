@@ -1,25 +1,26 @@
-"""A run folder: config.yaml, metrics.jsonl, checkpoints/, weights/."""
+"""A run folder: config.yaml, data.json, metrics.jsonl, checkpoints/, weights/, references/."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
-from numpy.typing import NDArray
 
-from beacon.data import Windows
-from beacon.data.files import replacing, write_bytes, writing
+from beacon.data.files import sync, write_bytes, writing
 from beacon.errors import UserError
-from beacon.methods import EpochReport
 from beacon.training.config import TrainConfig, differences
+from beacon.training.records import DomainRecord, read_records, to_json
 
-CONFIG, METRICS, WEIGHTS, EPISODES = "config.yaml", "metrics.jsonl", "weights", "episodes.parquet"
+try:
+    import fcntl
+except ImportError:  # Windows: nobody is kept from resuming a run that is still going
+    fcntl = None  # type: ignore[assignment]
+
+CONFIG, DATA, METRICS, LOCK = "config.yaml", "data.json", "metrics.jsonl", ".lock"
 
 
 class RunFolder:
@@ -28,16 +29,62 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
+        self.weights = path / "weights"
 
-    def create(self, config: TrainConfig) -> None:
-        """Start a new run; one that is already there is never overwritten."""
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+    def reference(self, name: str) -> Path:
+        """Where the parameters of a reference policy are kept."""
+        return self.path / "references" / f"{name}.safetensors"
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run was started here."""
+        return (self.path / CONFIG).exists()
+
+    def check_free(self) -> None:
+        """Refuse a place where there is something; a run is never overwritten."""
+        # A start that was cut off before config.yaml leaves hidden files at most.
+        if self.path.exists() and (
+            not self.path.is_dir() or any(not entry.name.startswith(".") for entry in self.path.iterdir())
+        ):
+            advice = "say --resume to go on with it, or choose another --out"
             raise UserError(
-                f"{self.path} already exists; say --resume to go on with it, or choose another --out"
+                f"{self.path} already exists; {advice if self.exists else 'choose another --out'}"
             )
-        with writing(self.path):
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes away; a process that dies lets go by itself."""
+        with writing(self.path / LOCK):
             self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / LOCK).open("w")
+        with lock:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise UserError(f"{self.path}: another process is training in it") from None
+            yield
+
+    def start(self, config: TrainConfig, data: Sequence[DomainRecord]) -> None:
+        """Start a new run."""
+        self.check_free()
         write_bytes(self.path / CONFIG, yaml.safe_dump(config.to_dict(), sort_keys=False).encode())
+        write_bytes(self.path / DATA, to_json(data))
+
+    def take_up(self, data: Sequence[DomainRecord]) -> None:
+        """Go on with a run: with the same demonstrations, and without what a kill has left half-written."""
+        if (self.path / DATA).exists():
+            for before, now in zip(read_records(self.path / DATA), data, strict=True):
+                if difference := before.difference(now):
+                    raise UserError(
+                        f"{now.file} has changed since {self.path} was started: {difference}; "
+                        "bring it back, or start a new run with another --out"
+                    )
+        else:
+            write_bytes(self.path / DATA, to_json(data))
+        for folder in (self.path, self.checkpoints, self.weights):
+            for left in folder.glob(".*.tmp"):
+                left.unlink()
 
     def read_config(self) -> TrainConfig:
         """The configuration that the run was started with."""
@@ -54,9 +101,7 @@ class RunFolder:
 
     def check_same(self, config: TrainConfig) -> None:
         """Refuse to go on with a run under another configuration; how it is run may differ."""
-        mine, theirs = config.to_dict(), self.read_config().to_dict()
-        mine.pop("run"), theirs.pop("run")
-        found = differences(theirs, mine)
+        found = differences(self.read_config().decisive(), config.decisive())
         if found:
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
             raise UserError(
@@ -79,9 +124,11 @@ class RunFolder:
         for line in file.read_text().splitlines():
             try:
                 entry = json.loads(line)
-            except ValueError:  # cut off in the middle of writing
+                # A refresh belongs to the epoch after its step.
+                keep = entry["step"] < step + (entry["kind"] != "refresh")
+            except (ValueError, KeyError, TypeError):  # cut off in the middle of writing
                 continue
-            if entry["step"] < step or (entry["step"] == step and entry["kind"] != "refresh"):
+            if keep:
                 lines.append(line + "\n")
         write_bytes(file, "".join(lines).encode())
 
@@ -91,78 +138,8 @@ class RunFolder:
         with writing(self.path / METRICS), (self.path / METRICS).open("a") as file:
             file.write(line)
 
-
-class WeightHistory:
-    """Per-episode means of every refresh, and all windows at checkpoints, as Parquet tables."""
-
-    def __init__(self, run: RunFolder, windows: Windows, domains: tuple[str, ...]) -> None:
-        self._folder, self._windows, self._domains = run.path / WEIGHTS, windows, domains
-        self._counts = np.bincount(windows.episode)
-        self._refreshes: list[tuple[int, int, dict[str, NDArray[np.float32]]]] = []
-        self._last: EpochReport | None = None
-
-    def add(self, epoch: int, step: int, report: EpochReport) -> None:
-        """Remember one refresh."""
-        if report.weights is None:
-            return
-        self._last = report
-        columns = {"weight": report.weights, "loss": report.losses, "discrepancy": report.discrepancies}
-        means = {name: self._means(values) for name, values in columns.items() if values is not None}
-        self._refreshes.append((epoch, step, means))
-
-    def save(self, step: int) -> None:
-        """Write both tables; the one of the episodes holds all refreshes so far."""
-        if not self._refreshes:
-            return
-        with replacing(self._folder / EPISODES) as temporary:
-            pq.write_table(self._episode_table(), temporary)
-        if self._last is not None:
-            with replacing(self._folder / f"windows-{step:08d}.parquet") as temporary:
-                pq.write_table(self._window_table(self._last), temporary)
-
-    def restore(self, epoch: int) -> None:
-        """Take up the refreshes before ``epoch`` of an earlier part of the run."""
-        file = self._folder / EPISODES
-        if not file.exists():
-            return
-        table = pq.read_table(file).to_pydict()
-        names = [name for name in ("weight", "loss", "discrepancy") if name in table]
-        size = len(self._counts)
-        for start in range(0, len(table["epoch"]), size):
-            if table["epoch"][start] < epoch:
-                part = {name: np.array(table[name][start : start + size], np.float32) for name in names}
-                self._refreshes.append((table["epoch"][start], table["step"][start], part))
-
-    def _means(self, values: NDArray[np.float64]) -> NDArray[np.float32]:
-        return (np.bincount(self._windows.episode, weights=values) / self._counts).astype(np.float32)
-
-    def _episode_table(self) -> pa.Table:
-        size, count = len(self._counts), len(self._refreshes)
-        domains = [self._domains[d] for d in self._windows.episode_domain]
-        columns: dict[str, Any] = {
-            "epoch": np.repeat([epoch for epoch, _, _ in self._refreshes], size),
-            "step": np.repeat([step for _, step, _ in self._refreshes], size),
-            "domain": pa.array(domains * count).dictionary_encode(),
-            "episode": np.tile(np.arange(size), count),
-            "name": pa.array(self._windows.episode_names * count).dictionary_encode(),
-        }
-        for name in self._refreshes[0][2]:
-            columns[name] = np.concatenate([means[name] for _, _, means in self._refreshes])
-        return pa.table(columns)
-
-    def _window_table(self, report: EpochReport) -> pa.Table:
-        windows = self._windows
-        columns: dict[str, Any] = {
-            "domain": pa.array([self._domains[d] for d in windows.domain]).dictionary_encode(),
-            "episode": windows.episode,
-            "time": windows.step,
-            "phase": windows.phase,
-        }
-        for name, values in (
-            ("weight", report.weights),
-            ("loss", report.losses),
-            ("discrepancy", report.discrepancies),
-        ):
-            if values is not None:
-                columns[name] = values
-        return pa.table(columns)
+    def sync_metrics(self) -> None:
+        """Put all lines so far on the disk."""
+        if (self.path / METRICS).exists():
+            with writing(self.path / METRICS):
+                sync(self.path / METRICS)

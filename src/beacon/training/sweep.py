@@ -87,6 +87,11 @@ class Sweep:
         policy.train(was_training)
         return Measurements(torch.cat(losses), vision[rows].flatten(1), torch.cat(observations))
 
+    def actions(self, index: Indices) -> Tensor:
+        """Normalised action chunks of these windows, (B, horizon, A)."""
+        batch = self._windows.gather(index, images=False)
+        return normalise(self._normalizer, batch, self._device, self._domain)[0]
+
     def _see(self, frames: Indices, advance: Callable[[int], None] | None) -> Tensor:
         """Vision features of every frame, (F, V)."""
         features = []

@@ -14,23 +14,26 @@ from torch import Tensor
 from beacon.data import Normalizer, WindowBatch, Windows
 from beacon.errors import RunError
 from beacon.methods import METHODS, Measurements, MethodContext
-from beacon.methods.base import Indices
+from beacon.methods.base import Indices, Reference
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from beacon.training.config import TrainConfig
 from beacon.training.devices import choose_device
 from beacon.training.feed import Feed
 from beacon.training.loading import load_training_sets, load_validation_set, observation_spec
-from beacon.training.metrics import Metrics, RunningMeans
+from beacon.training.metrics import Metrics, RunningMeans, check_loggers
 from beacon.training.optimization import half_squared_norm, learning_rate, make_optimizer
 from beacon.training.randomness import generator
-from beacon.training.run_folder import RunFolder, WeightHistory
+from beacon.training.records import describe
+from beacon.training.reference import ReferencePolicy, fit_reference
+from beacon.training.run_folder import RunFolder
 from beacon.training.sweep import Sweep, normalise
+from beacon.training.weight_history import WeightHistory
 
 CHECKPOINTS = 10  # in a run, unless said otherwise
 
 # Streams of randomness that must not meet.
-STEP, REFRESH, VALIDATION = 0, 1, 2
+STEP, REFRESH, VALIDATION, REFERENCE = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,20 @@ def train(
 ) -> Path:
     """Train a policy into the run folder ``out``; return the last checkpoint."""
     folder = RunFolder(out)
-    if resume and folder.path.exists():
+    goes_on = resume and folder.exists
+    if goes_on:
         folder.check_same(config)
+    else:
+        folder.check_free()
+    check_loggers(config)
     trainer = Trainer(config, folder)
-    if not (resume and folder.path.exists()):
-        folder.create(config)
-    return trainer.run(resume=resume, listener=listener)
+    data = describe(trainer.windows.sets, has_target=trainer.context.has_target)
+    with folder.locked():
+        if goes_on:
+            folder.take_up(data)
+        else:
+            folder.start(config, data)
+        return trainer.run(resume=goes_on, listener=listener)
 
 
 class Trainer:
@@ -90,6 +101,8 @@ class Trainer:
             weight_decay=optimization.weight_decay,
             measure=self._measure,
             capacity=lambda: half_squared_norm(self.policy),
+            has_target=config.data.target is not None,
+            fit_reference=self._fit_reference,
         )
         self.method = METHODS[config.method](config.options, self.context)
         self.validation = self._load_validation()
@@ -99,11 +112,13 @@ class Trainer:
     def run(self, *, resume: bool = False, listener: Callable[[StepEvent], None] | None = None) -> Path:
         """Train to the end, from the newest checkpoint when resuming; return the last checkpoint."""
         config, folder = self.config, self.folder
-        history = WeightHistory(folder, self.windows, self.domains)
+        history = WeightHistory(folder.weights, self.windows, self.domains)
         if resume and folder.has_checkpoint():
-            self.progress, state = load_checkpoint(folder.path, self.policy, self.ema, self.optimizer)
+            self.progress, state = load_checkpoint(
+                folder.path, config.digest(), self.policy, self.ema, self.optimizer
+            )
             self.method.load_state_dict(state)
-            history.restore(self.progress.epoch)
+            history.restore(self.progress.epoch, self.progress.step)
         folder.rewind_metrics(self.progress.step)
         epochs = config.optimization.epochs
         every = config.run.checkpoint_every or max(1, epochs // CHECKPOINTS)
@@ -122,6 +137,7 @@ class Trainer:
                     metrics.write("validation", self.progress.step, {"loss": self._validate()})
                 if (epoch + 1) % every == 0 or epoch + 1 == epochs:
                     history.save(self.progress.step)
+                    folder.sync_metrics()
                     checkpoint = self._save()
         finally:
             metrics.close()
@@ -135,7 +151,8 @@ class Trainer:
         means = RunningMeans(self.domains, self.device)
         started, since = time.perf_counter(), 0
         first = epoch * options.steps_per_epoch
-        for offset, batch in enumerate(self.feed(self.method.batches(epoch))):
+        batches = self.method.batches(epoch)
+        for offset, batch in enumerate(self.feed(batches)):
             step = first + offset
             rate = learning_rate(step, options)
             for group in self.optimizer.param_groups:
@@ -143,9 +160,12 @@ class Trainer:
             losses, encoding, loss = self._loss(batch, step)
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
+            if options.gradient_clip is not None:
+                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), options.gradient_clip)
             self.optimizer.step()
             self.ema.update(self.policy, step)
-            self.method.observe(batch.index.cpu().numpy(), encoding, losses.detach())
+            seen = Encoding(encoding.vision.detach(), encoding.observation.detach())
+            self.method.observe(batches[offset], seen, losses.detach())
             means.add(losses.float(), batch.domain, loss=loss)
             since += 1
             if listener is not None:
@@ -153,10 +173,7 @@ class Trainer:
             if (step + 1) % run.log_every == 0 or offset + 1 == options.steps_per_epoch:
                 values = means.take()
                 if not np.isfinite(values["loss"]):
-                    raise RunError(
-                        f"the loss is no longer finite at step {step + 1}; lower --learning-rate "
-                        f"(now {options.learning_rate}), or look at the data with `beacon data check`"
-                    )
+                    raise self._diverged(step + 1)
                 speed = since / (time.perf_counter() - started)
                 metrics.write(
                     "train",
@@ -167,19 +184,24 @@ class Trainer:
 
     def _loss(self, batch: WindowBatch, step: int) -> tuple[Tensor, Encoding, Tensor]:
         """Per-sample losses, the encoding, and the scalar to minimise."""
-        config = self.config.policy
         draw = generator(self.config.optimization.seed, STEP, step)
-        actions, proprio = normalise(self.normalizer, batch, self.device)
-        with self._autocast():
-            encoding = self.policy.encode(batch.images, proprio, crop_generator=draw)
-            noise, timesteps = self.policy.draw_noise(
-                len(batch), config.draws, draw, stratified=config.stratified
-            )
-            losses = self.policy.per_sample_loss(encoding.observation, actions, noise, timesteps).mean(dim=0)
+        losses, encoding = self._sample_losses(self.policy, batch, draw)
         weights = self.method.weights(batch.index)
         loss = losses.mean() if weights is None else (weights * losses).mean()
         extra = self.method.extra_loss(batch, encoding, losses)
         return losses, encoding, loss if extra is None else loss + extra
+
+    def _sample_losses(
+        self, policy: DiffusionPolicy, batch: WindowBatch, draw: torch.Generator
+    ) -> tuple[Tensor, Encoding]:
+        """Every sample's loss, with crops and noise as ``draw`` says, and the encoding."""
+        config = self.config.policy
+        actions, proprio = normalise(self.normalizer, batch, self.device)
+        with self._autocast():
+            encoding = policy.encode(batch.images, proprio, crop_generator=draw)
+            noise, timesteps = policy.draw_noise(len(batch), config.draws, draw, stratified=config.stratified)
+            losses = policy.per_sample_loss(encoding.observation, actions, noise, timesteps).mean(dim=0)
+        return losses, encoding
 
     def _autocast(self) -> torch.autocast:
         enabled = self.device.type == "cuda" and self.config.run.precision == "bfloat16"
@@ -187,7 +209,33 @@ class Trainer:
 
     def _measure(self, index: Indices, draws: int, number: int) -> Measurements:
         with self._autocast():
-            return self.sweep(index, draws, (self.config.optimization.seed, REFRESH, number))
+            found = self.sweep(index, draws, (self.config.optimization.seed, REFRESH, number))
+        if not bool(torch.isfinite(found.losses).all()):
+            raise self._diverged(self.progress.step)
+        return found
+
+    def _diverged(self, step: int) -> RunError:
+        return RunError(
+            f"the loss is no longer finite at step {step}; lower --learning-rate "
+            f"(now {self.config.optimization.learning_rate}), or look at the data with `beacon data check`"
+        )
+
+    def _fit_reference(self, name: str, members: Indices, steps: int) -> Reference:
+        """Train a policy on some windows alone, or take it from the run folder."""
+        options = self.config.optimization
+        policy = DiffusionPolicy(self.policy.spec, self.config.policy, seed=options.seed).to(self.device)
+
+        def losses(batch: WindowBatch, step: int) -> Tensor:
+            return self._sample_losses(policy, batch, generator(options.seed, REFERENCE, step))[0]
+
+        fit_reference(policy, losses, self.feed, members, steps, options, self.folder.reference(name))
+        sweep = Sweep(policy, self.windows, self.normalizer, self.device)
+
+        def measure(index: Indices, draws: int, number: int) -> Measurements:
+            with self._autocast():
+                return sweep(index, draws, (options.seed, REFRESH, number))
+
+        return ReferencePolicy(policy, measure, sweep.actions)
 
     def _load_validation(self) -> Sweep | None:
         path = self.config.data.validation
@@ -195,14 +243,16 @@ class Trainer:
             return None
         held_out = load_validation_set(path, self.config.data, self.windows.sets[-1])
         windows = Windows([held_out], self.config.policy.obs_steps, self.config.policy.horizon)
-        return Sweep(self.policy, windows, self.normalizer, self.device, domain=self.context.target)
+        return Sweep(self.policy, windows, self.normalizer, self.device, domain=self.normalizer.target)
 
     def _validate(self) -> float:
         """Mean loss of the averaged parameters on held-out target windows, always with the same noise."""
         if self.validation is None:
             raise RuntimeError("no validation data")
         with self.ema.applied(self.policy), self._autocast():
-            return float(self.validation(self.validation.everything, 4, (VALIDATION,)).losses.mean())
+            # Zeros at the end of a seed do not count, so one that is shorter could meet another stream.
+            seed = (0, VALIDATION, 1)
+            return float(self.validation(self.validation.everything, 4, seed).losses.mean())
 
     def _save(self) -> Path:
         return save_checkpoint(
@@ -214,5 +264,6 @@ class Trainer:
             self.method.state_dict(),
             normalization=self.normalizer.affine(),
             preset=self.config.preset,
+            configuration=self.config.digest(),
             keep=self.config.run.keep,
         )

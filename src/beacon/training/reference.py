@@ -1,0 +1,79 @@
+"""Policies that a method needs for comparison: the run's own kind, trained apart, and kept with the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from beacon.data import WindowBatch
+from beacon.data.files import replacing
+from beacon.errors import RunError
+from beacon.methods import Measurements
+from beacon.methods.base import Indices
+from beacon.methods.sampling import shuffled
+from beacon.policy import DiffusionPolicy
+from beacon.policy.checkpoint import load_weights, save_tensors
+from beacon.training.config import OptimizationOptions
+from beacon.training.feed import Feed
+from beacon.training.optimization import learning_rate, make_optimizer
+
+
+@dataclass(frozen=True, eq=False)
+class ReferencePolicy:
+    """A policy that no longer changes, and what it says of windows; see `beacon.methods.base.Reference`."""
+
+    policy: DiffusionPolicy
+    measure: Callable[[Indices, int, int], Measurements]
+    actions: Callable[[Indices], Tensor]
+
+
+def fit_reference(
+    policy: DiffusionPolicy,
+    losses: Callable[[WindowBatch, int], Tensor],
+    feed: Feed,
+    members: Indices,
+    steps: int,
+    optimization: OptimizationOptions,
+    file: Path,
+) -> None:
+    """Train ``policy`` on the windows ``members`` alone, or load what ``file`` has kept of it.
+
+    Args:
+        policy: newly made; left in evaluation mode.
+        losses: (mini-batch, step) -> every sample's loss.
+        feed: gathers mini-batches.
+        members: windows to train on.
+        steps: gradient steps, with the run's schedule shrunk to them.
+        optimization: the run's own.
+        file: where the parameters are kept; appears whole or not at all.
+    """
+    if file.exists():
+        load_weights(policy, file)
+        policy.eval()
+        return
+    options = replace(
+        optimization,
+        steps=steps,
+        steps_per_epoch=steps,
+        warmup_steps=min(optimization.warmup_steps, steps // 10),
+    )
+    optimizer = make_optimizer(policy.parameters(), options)
+    batches = shuffled(members, 0, steps * options.batch_size, options.seed)
+    policy.train()
+    loss = None
+    for step, batch in enumerate(feed(batches.reshape(steps, options.batch_size))):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, options)
+        loss = losses(batch, step).mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+    if loss is None or not np.isfinite(loss.item()):
+        raise RunError(f"the loss of the reference policy is not finite after {steps} steps")
+    policy.eval()
+    with replacing(file) as temporary:
+        save_tensors(temporary, policy.state_dict())

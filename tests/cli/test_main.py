@@ -1,0 +1,75 @@
+"""``beacon`` itself: finding verbs, exit codes, fast help, one line for every error and warning."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from beacon import __version__
+from beacon.cli import main as command
+from beacon.cli.main import VERBS, main
+from beacon.methods import METHODS
+
+
+def imports(*arguments: str) -> set[str]:
+    """The modules that a command line imports."""
+    process = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "from beacon.cli.main import entry; entry()", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {line.split("|")[-1].strip() for line in process.stderr.splitlines()}
+
+
+def test_help_needs_nothing_heavy() -> None:
+    assert not imports("--help") & {"torch", "numpy", "tyro", "rich", "h5py", "robosuite"}
+
+
+def test_help_of_train_does_not_wait_for_torch() -> None:
+    assert not imports("train", "--help") & {"torch", "diffusers", "h5py", "pyarrow", "scipy", "sklearn"}
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["--help"], ["help"], ["-h"]):
+        assert main(arguments) == 0
+        out = capsys.readouterr().out
+        assert all(f"  {verb} " in out for verb in VERBS)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"beacon {__version__}\n"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_help_of_every_method(method: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--method", method, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "--steps-per-epoch" in out and "--policy.encoder.widths" in out
+    assert ("--lambda-d" in out) == (method == "beacon")
+
+
+def test_unknown_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fly"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("beacon: there is no verb 'fly'; the verbs are data, ")
+    assert error.count("\n") == 1
+
+
+def test_every_verb_is_there() -> None:
+    folder = Path(command.__file__).parent
+    assert all((folder / f"{verb}.py").exists() for verb in VERBS)
+
+
+def test_warnings_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each kind once, whatever numbers are in it, without the place in the code."""
+    show = command._Warnings()
+    for number in (1, 2):
+        show(UserWarning(f"refresh {number}:\n  too far"), UserWarning, "file.py", 3)
+    show(UserWarning("another"), UserWarning, "file.py", 3)
+    assert capsys.readouterr().err == "beacon: warning: refresh 1: too far\nbeacon: warning: another\n"
+    before = warnings.showwarning
+    main(["data", "--help"])
+    assert warnings.showwarning is before  # nothing is left behind for others
