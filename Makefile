@@ -43,6 +43,7 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/weighting.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/methods.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py

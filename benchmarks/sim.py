@@ -125,10 +125,12 @@ def main() -> None:
     parser.add_argument(
         "--experts", type=int, metavar="N", help="only count the experts' successes over N episodes"
     )
+    parser.add_argument("--size", choices=("small", "full"), help="only this size; by default both")
     options = parser.parse_args()
+    sizes = [options.size] if options.size else ["small", "full"]
     results: dict[str, Any] = {}
     if options.experts:
-        for size in ("small", "full"):
+        for size in sizes:
             results[size] = expert_rates(size, options.experts)
             for task, row in results[size].items():
                 print(
@@ -143,7 +145,7 @@ def main() -> None:
         faster = results["stock"]["step_ms"] / results["full"]["step_ms"]
         print(f"the same picture {speed:.1f} times faster, the same control step {faster:.1f} times")
         for task in TASKS:
-            for size in ("small", "full"):
+            for size in sizes:
                 found = {**demonstrations(task, size, 5), **evaluation(task, size, 5)}
                 results[f"{task} {size}"] = _show(f"{task} {size}", found)
     if options.json:

@@ -28,6 +28,7 @@ from beacon.data import EpisodeSet, RobomimicWriter, Windows
 from beacon.methods import METHODS, BeaconOptions, CoTrainingOptions
 from beacon.policy import PRESETS, DiffusionPolicy, ObservationSpec, PolicyConfig
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
+from beacon.training.records import describe
 from beacon.training.run_folder import RunFolder
 from beacon.training.trainer import Trainer
 
@@ -155,9 +156,9 @@ def bench_network(preset: str, batch: int, repeats: int) -> dict[str, float]:
 
 def make_trainer(folder: Path, config: TrainConfig, name: str) -> Trainer:
     """A trainer with its run folder made."""
-    run = RunFolder(folder / name)
-    run.create(config)
-    return Trainer(config, run)
+    trainer = Trainer(config, RunFolder(folder / name))
+    trainer.folder.start(config, describe(trainer.windows.sets, has_target=True))
+    return trainer
 
 
 def run_config(folder: Path, method: str, steps: int, epoch: int, **options: Any) -> TrainConfig:

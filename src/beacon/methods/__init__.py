@@ -3,19 +3,29 @@
 A method answers four questions and holds its own state: how mini-batches are drawn, what each sample
 weighs, what is added to the loss, what happens between epochs. Policy, encoder, optimiser, schedule,
 number of gradient steps and target data are the same for all.
+
+Nothing here waits for torch, so that a command line knows the methods and their options at once.
 """
 
-from beacon.methods.base import EpochReport, Measurements, Method, MethodContext
+from __future__ import annotations
+
+from beacon.methods.base import EpochReport, Measurements, Method, MethodContext, Reference
 from beacon.methods.beacon import Beacon, BeaconOptions
 from beacon.methods.cotrain import CoTraining, CoTrainingOptions
+from beacon.methods.mmd import Mmd, MmdOptions
+from beacon.methods.registry import METHODS, find_installed, register
+from beacon.methods.remix import Remix, RemixOptions
 from beacon.methods.single import NoOptions, SourceOnly, TargetOnly
+from beacon.methods.uot import Uot, UotOptions
 
-METHODS: dict[str, type[Method]] = {
-    "target-only": TargetOnly,
-    "source-only": SourceOnly,
-    "cotrain": CoTraining,
-    "beacon": Beacon,
-}
+register("target-only")(TargetOnly)
+register("source-only")(SourceOnly)
+register("cotrain")(CoTraining)
+register("mmd")(Mmd)
+register("uot")(Uot)
+register("beacon")(Beacon)
+register("remix")(Remix)
+find_installed()
 
 __all__ = [
     "METHODS",
@@ -27,7 +37,15 @@ __all__ = [
     "Measurements",
     "Method",
     "MethodContext",
+    "Mmd",
+    "MmdOptions",
     "NoOptions",
+    "Reference",
+    "Remix",
+    "RemixOptions",
     "SourceOnly",
     "TargetOnly",
+    "Uot",
+    "UotOptions",
+    "register",
 ]

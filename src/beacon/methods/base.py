@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from beacon.data import WindowBatch, Windows
 from beacon.errors import UserError
-from beacon.policy import Encoding
+
+if TYPE_CHECKING:  # so that a command line can read the options without waiting for torch
+    from torch import Tensor
+
+    from beacon.data import WindowBatch, Windows
+    from beacon.policy import DiffusionPolicy, Encoding
 
 Indices = NDArray[np.int64]
 
@@ -27,9 +30,30 @@ class Measurements:
     observation: Tensor  # (B, C) of the whole observation, proprioception included
 
 
+class Reference(Protocol):
+    """A policy of the run's kind that was trained apart from it, and no longer changes."""
+
+    @property
+    def policy(self) -> DiffusionPolicy:
+        """Its networks, in evaluation mode."""
+        ...
+
+    def measure(self, index: Indices, draws: int, number: int) -> Measurements:
+        """As the context's ``measure``: with the same number, the same noise."""
+        ...
+
+    def actions(self, index: Indices) -> Tensor:
+        """The action chunks of these windows as the policy sees them, normalised, (B, horizon, A)."""
+        ...
+
+
+def _no_references(name: str, members: Indices, steps: int) -> Reference:
+    raise NotImplementedError("whoever made this context trains no reference policies")
+
+
 @dataclass(frozen=True, eq=False)
 class MethodContext:
-    """Everything a method may need to know of the run; the last domain is the target."""
+    """Everything a method may need to know of the run; the last domain is the target, if there is one."""
 
     windows: Windows
     domains: tuple[str, ...]  # unique names, in the order of the windows' domain numbers
@@ -42,11 +66,15 @@ class MethodContext:
     measure: Callable[[Indices, int, int], Measurements]
     # R(θ) = ½‖θ‖² of the present policy
     capacity: Callable[[], float]
+    has_target: bool = True
+    # (name, windows, gradient steps) -> a policy trained on these windows alone, with the run's optimiser.
+    # It is kept in the run folder under its name: whoever asks again, or resumes, gets the same one.
+    fit_reference: Callable[[str, Indices, int], Reference] = _no_references
 
     @property
     def target(self) -> int:
-        """The target's domain number."""
-        return len(self.domains) - 1
+        """The target's domain number; one that no window has where there is no target."""
+        return len(self.domains) - (1 if self.has_target else 0)
 
     @property
     def target_windows(self) -> Indices:
@@ -81,6 +109,13 @@ class Method(ABC):
         self.options, self.context = options, context
         if self.needs_source and not len(context.source_windows):
             raise UserError("this method needs source demonstrations; say --source FILE")
+        if self.needs_target and not len(context.target_windows):
+            raise UserError("this method needs target demonstrations; say --target FILE")
+
+    @classmethod
+    def check(cls, options: Any, *, sources: int, epochs: int) -> None:
+        """Refuse options that contradict the rest of the run, before any data is read."""
+        return
 
     @abstractmethod
     def batches(self, epoch: int) -> Indices:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-import torch
 import tyro
 from numpy.typing import NDArray
-from torch import Tensor
 
 from beacon.errors import UserError
 from beacon.methods.base import EpochReport, Indices, Measurements, Method, MethodContext
+from beacon.methods.localized import REFERENCE, LocalizedOptions, PolicyDiscrepancy
+from beacon.methods.loss_signal import phase_baseline
+from beacon.methods.memory import Memory
 from beacon.methods.sampling import proportional, shuffled
-from beacon.policy import Encoding
-from beacon.weighting import RefreshReport, Reweighter, WeightingConfig
+from beacon.weighting.config import WeightingConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from beacon.policy import Encoding
+    from beacon.weighting import RefreshReport
 
 NEIGHBOURHOOD = ("knn", "knn-relative", "knn-joint")  # estimators that take a number of neighbours
+REFERENCE_DRAWS = 4  # noise draws per window of the reference, which is measured once
 
 
 @dataclass(frozen=True)
@@ -46,20 +53,33 @@ class BeaconOptions:
     # "uniform" draws windows equally often and weights their losses (paper); "proportional" draws them as
     # often as they weigh, with unit losses: the same expectation, less variance.
     sampling: Literal["uniform", "proportional"] = "uniform"
+    # What of the losses enters the weights: the loss itself (paper), what it has beyond the mean target loss
+    # at the same "phase" of the episode, or the "excess" of a target-only policy's loss over it, which is
+    # large where the actions are not what the target would do.
+    loss_signal: Literal["raw", "phase", "excess"] = "raw"
+    # Parts that an episode is divided into for --loss-signal phase.
+    phase_knots: int = 10
+    # Gradient steps of the target-only reference policy, as a share of the run's own. Only the localized
+    # discrepancy and --loss-signal excess train one, once, before the first refresh.
+    reference_share: float = 0.25
+    # The localized discrepancy's own.
+    localized: LocalizedOptions = field(default_factory=LocalizedOptions)
 
     def __post_init__(self) -> None:
-        for name in ("k", "refresh_every", "max_age", "refresh_draws"):
+        for name in ("k", "refresh_every", "max_age", "refresh_draws", "phase_knots"):
             if getattr(self, name) < 1:
                 raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
         if self.warmup_epochs < 0:
             raise UserError(f"--warmup-epochs {self.warmup_epochs}: must be at least 0")
-        if self.weighting.discrepancy == "localized":
-            raise UserError(
-                "--discrepancy localized needs a reference policy, which beacon train does not make yet; "
-                "use it from Python: beacon.weighting.Localized"
-            )
+        if not 0 < self.reference_share <= 1:
+            raise UserError(f"--reference-share {self.reference_share}: must be above 0 and at most 1")
         if self.exclude_same_demo and self.weighting.discrepancy != "knn":
             raise UserError(f"--exclude-same-demo is for --discrepancy knn, not {self.weighting.discrepancy}")
+
+    @property
+    def first_refresh(self) -> int:
+        """The epoch of the first refresh. In an amortized run nothing is known before epoch 1."""
+        return max(self.warmup_epochs, 1 if self.refresh == "amortized" else 0)
 
     def estimator_options(self) -> dict[str, Any]:
         """What the discrepancy estimator is made with."""
@@ -78,26 +98,40 @@ class Beacon(Method):
 
     def __init__(self, options: BeaconOptions, context: MethodContext) -> None:
         super().__init__(options, context)
-        # In an amortized run nothing is known before the first epoch: it serves as a warm-up.
-        self._first = max(options.warmup_epochs, 1 if options.refresh == "amortized" else 0)
-        refreshes = len(range(self._first, context.epochs, options.refresh_every))
-        if refreshes == 0:
+        self.check(options, sources=len(context.domains) - 1, epochs=context.epochs)
+        if options.features == "vision" and not context.windows.sets[-1].images:
+            raise UserError("there are no cameras, so no embeddings of images; say --features obs")
+        from beacon.weighting import Reweighter
+
+        names = np.array(context.domains)
+        try:
+            self.reweighter = Reweighter(
+                domains=names[context.windows.domain],
+                target=context.domains[-1],
+                episodes=context.windows.episode,
+                config=options.weighting,
+                refreshes=_refreshes(options, context.epochs),
+                seed=context.seed,
+                discrepancy=self._policy_discrepancy(),
+                discrepancy_options=options.estimator_options(),
+            )
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        self._memory = Memory(len(context.windows))
+        self._reference_losses: NDArray[np.float64] | None = None
+        self._epoch = 0
+
+    @classmethod
+    def check(cls, options: BeaconOptions, *, sources: int, epochs: int) -> None:
+        """Several sources and the convex update do not go together; weights must be refreshed at all."""
+        weighting = options.weighting
+        if weighting.update == "convex" and sources > 1 and not weighting.pool_sources:
+            raise UserError(f"--update convex is for one source domain, not {sources}; say --pool-sources")
+        if _refreshes(options, epochs) == 0:
             raise UserError(
-                f"no refresh in {context.epochs} epochs with {self._first} to warm up; take more --steps, "
+                f"no refresh in {epochs} epochs with {options.first_refresh} to warm up; take more --steps, "
                 "or fewer --steps-per-epoch"
             )
-        names = np.array(context.domains)
-        self.reweighter = Reweighter(
-            domains=names[context.windows.domain],
-            target=context.domains[-1],
-            episodes=context.windows.episode,
-            config=options.weighting,
-            refreshes=refreshes,
-            seed=context.seed,
-            discrepancy_options=options.estimator_options(),
-        )
-        self._memory = _Memory(len(context.windows))
-        self._epoch = 0
 
     def batches(self, epoch: int) -> Indices:
         """All windows shuffled, or drawn as often as they weigh."""
@@ -113,6 +147,8 @@ class Beacon(Method):
     def weights(self, index: Tensor) -> Tensor | None:
         """q, or the mean weight for all while there has been no refresh or windows are drawn by weight."""
         if self.reweighter.refreshes == 0 or self.options.sampling == "proportional":
+            import torch
+
             mean = self.reweighter.budget / len(self.reweighter)
             return torch.full(index.shape, mean, device=index.device)
         return self.reweighter[index]
@@ -131,8 +167,11 @@ class Beacon(Method):
 
     def between_epochs(self, epoch: int) -> EpochReport | None:
         """Refresh the weights when it is time."""
+        import torch
+
         self._epoch = epoch
-        if epoch < self._first or (epoch - self._first) % self.options.refresh_every:
+        since_first = epoch - self.options.first_refresh
+        if since_first < 0 or since_first % self.options.refresh_every:
             return None
         everything = np.arange(len(self.context.windows))
         if self.options.refresh == "exact":
@@ -150,7 +189,7 @@ class Beacon(Method):
                 len(stale),
             )
         report = self.reweighter.refresh(
-            losses=losses,
+            losses=self._signal(losses.double().cpu().numpy()),
             embeddings=embeddings,
             actions=self._action_chunks(everything),
             capacity=self.context.capacity(),
@@ -161,6 +200,31 @@ class Beacon(Method):
             losses=losses.double().cpu().numpy(),
             discrepancies=self.reweighter.discrepancies,
         )
+
+    def _policy_discrepancy(self) -> PolicyDiscrepancy | None:
+        """The estimator that needs a policy of its own; the others are known by name."""
+        if self.options.weighting.discrepancy != "localized":
+            return None
+        return PolicyDiscrepancy(self.options.localized, self.context, self._reference_steps)
+
+    @property
+    def _reference_steps(self) -> int:
+        share: float = self.options.reference_share
+        return max(1, round(share * self.context.epochs * self.context.steps_per_epoch))
+
+    def _signal(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What of the losses enters the weights, (N,)."""
+        context, windows = self.context, self.context.windows
+        if self.options.loss_signal == "raw":
+            return losses
+        if self.options.loss_signal == "phase":
+            on_target = windows.domain == context.target
+            return losses - phase_baseline(losses, windows.phase, on_target, self.options.phase_knots)
+        if self._reference_losses is None:
+            reference = context.fit_reference(REFERENCE, context.target_windows, self._reference_steps)
+            found = reference.measure(np.arange(len(windows)), REFERENCE_DRAWS, 0)
+            self._reference_losses = found.losses.double().cpu().numpy()
+        return self._reference_losses - losses
 
     def _embedding(self, found: Measurements | Encoding) -> Tensor:
         return found.vision if self.options.features == "vision" else found.observation
@@ -198,11 +262,13 @@ class Beacon(Method):
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """The weights, and what the gradient steps have left to remember."""
         state = {f"reweighter/{name}": value for name, value in self.reweighter.state_dict().items()}
+        if self._reference_losses is not None:
+            state["reference/losses"] = self._reference_losses.copy()
         return state | {f"memory/{name}": value for name, value in self._memory.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take up a state of `state_dict`, to the bit."""
-        parts: dict[str, dict[str, NDArray[Any]]] = {"reweighter": {}, "memory": {}}
+        parts: dict[str, dict[str, NDArray[Any]]] = {"reweighter": {}, "memory": {}, "reference": {}}
         for name, value in state.items():
             part, _, rest = name.partition("/")
             if part not in parts:
@@ -213,34 +279,10 @@ class Beacon(Method):
         except ValueError as error:
             raise UserError(f"the checkpoint belongs to other data or another method: {error}") from None
         self._memory.load_state_dict(parts["memory"])
+        if parts["reference"]:
+            self._reference_losses = np.array(parts["reference"]["losses"], np.float64)
 
 
-class _Memory:
-    """The last loss and embedding that was computed of every window, and when."""
-
-    def __init__(self, size: int) -> None:
-        # NumPy, because of a window that comes twice in a mini-batch the last one must win every time.
-        self.losses: NDArray[np.float32] = np.zeros(size, np.float32)
-        self.embeddings: NDArray[np.float32] = np.zeros((size, 0), np.float32)
-        self.epoch: NDArray[np.int64] = np.full(size, -1)
-
-    def keep(self, index: Indices, losses: Tensor, embeddings: Tensor, epoch: int) -> None:
-        """Remember what was computed of these windows."""
-        if self.embeddings.shape[1] != embeddings.shape[1]:
-            self.embeddings = np.zeros((len(self.losses), embeddings.shape[1]), np.float32)
-        self.losses[index] = losses.detach().float().cpu().numpy()
-        self.embeddings[index] = embeddings.detach().float().cpu().numpy()
-        self.epoch[index] = epoch
-
-    def older_than(self, epoch: int) -> Indices:
-        """Windows that were never seen, or last before ``epoch``."""
-        return np.flatnonzero(self.epoch < max(epoch, 0))
-
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        if self.embeddings.shape[1] == 0:
-            return {}
-        return {name: getattr(self, name).copy() for name in ("losses", "embeddings", "epoch")}
-
-    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
-        for name, value in state.items():
-            setattr(self, name, np.array(value))
+def _refreshes(options: BeaconOptions, epochs: int) -> int:
+    """How many refreshes there are in a run."""
+    return len(range(options.first_refresh, epochs, options.refresh_every))

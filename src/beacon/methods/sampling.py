@@ -13,8 +13,8 @@ def shuffled(members: Indices, start: int, count: int, seed: int) -> Indices:
 
     Every member comes once before any comes twice.
 
-    >>> shuffled(np.arange(3), 0, 6, seed=0).tolist(), shuffled(np.arange(3), 4, 2, seed=0).tolist()
-    ([2, 0, 1, 1, 0, 2], [0, 2])
+    >>> shuffled(np.arange(3), 0, 6, seed=1).tolist(), shuffled(np.arange(3), 4, 2, seed=1).tolist()
+    ([0, 1, 2, 2, 0, 1], [0, 1])
     """
     size = len(members)
     first, last = start // size, (start + count - 1) // size
@@ -30,6 +30,18 @@ def mixed(first: Indices, second: Indices, share: float, count: int, seed: int, 
     return np.where(
         from_first, first[rng.integers(len(first), size=count)], second[rng.integers(len(second), size=count)]
     )
+
+
+def mixture(groups: list[Indices], shares: NDArray[np.float64], count: int, seed: int, epoch: int) -> Indices:
+    """``count`` entries, each from group k with probability ``shares[k]``, uniformly within the group."""
+    rng = np.random.default_rng([seed, epoch])
+    edges = np.cumsum(shares) / np.sum(shares)
+    group = np.searchsorted(edges, rng.random(count), side="right").clip(max=len(groups) - 1)
+    place = rng.random(count)
+    sizes = np.array([len(members) for members in groups])[group]
+    starts = np.cumsum([0, *(len(members) for members in groups)])[group]
+    within = np.minimum((place * sizes).astype(np.int64), sizes - 1)
+    return np.asarray(np.concatenate(groups)[starts + within])
 
 
 def proportional(weights: NDArray[np.float64], count: int, seed: int, epoch: int) -> Indices:

@@ -1,0 +1,39 @@
+"""What methods with a feature loss share: enough windows of both sides, without changing what is cloned."""
+
+from __future__ import annotations
+
+from beacon.errors import UserError
+from beacon.methods.base import MethodContext
+
+
+def target_count(context: MethodContext, share: float, *, most: float) -> int:
+    """Target windows in a mini-batch: ``share`` of it, at least two, and at most ``most`` of it."""
+    count, limit = max(2, round(share * context.batch_size)), int(most * context.batch_size)
+    if limit < 2:
+        raise UserError(f"--batch-size {context.batch_size}: too small for a feature loss; take 8 or more")
+    return min(count, limit)
+
+
+def check_share(share: float) -> None:
+    """Refuse a share of target windows that leaves nothing for one side."""
+    if not 0 < share < 1:
+        raise UserError(f"--target-share {share}: must be above 0 and below 1")
+
+
+def check_strengths(**strengths: float) -> None:
+    """Refuse negative strengths, by the name of their option."""
+    for name, value in strengths.items():
+        if not value >= 0:
+            raise UserError(f"--{name.replace('_', '-')} {value}: must be at least 0")
+
+
+def check_ratio(ratio: float) -> None:
+    """Refuse a share of source samples that is none."""
+    if not 0 <= ratio <= 1:
+        raise UserError(f"--ratio {ratio}: must be a number from 0 to 1")
+
+
+def check_cameras(context: MethodContext, method: str) -> None:
+    """A feature loss can only move features that are learned, and those are of images."""
+    if not context.windows.sets[0].images:
+        raise UserError(f"--method {method} aligns image features, and there are no cameras")
