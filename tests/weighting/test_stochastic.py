@@ -85,12 +85,15 @@ def test_direct_steps_descend_to_the_optimum() -> None:
     np.testing.assert_allclose(new, best, atol=1e-12)
 
 
-@pytest.mark.parametrize("refreshes", [1, 6, 7, 60, 600, 1200, 5000])
+@pytest.mark.parametrize("refreshes", [1, 2, 6, 7, 60, 599, 600, 1200, 5000])
 def test_auto_steps_travel_the_same_way_in_small_steps(refreshes: int) -> None:
-    steps, eta = WeightingConfig().steps(refreshes)
-    assert math.isclose(refreshes * steps * eta, 6.0)
-    assert eta <= 0.01 + 1e-12
-    assert steps == max(1, math.ceil(600 / refreshes))
+    plan = [WeightingConfig().steps(number, refreshes) for number in range(refreshes)]
+    assert math.isclose(sum(steps * eta for steps, eta in plan), 6.0, abs_tol=0.0101)
+    assert max(eta for _, eta in plan) <= 0.01 + 1e-12
+    if refreshes > 1:
+        assert plan[0][0] == 1  # nothing is known yet
+    if refreshes >= 600:
+        assert plan == [(1, 6.0 / refreshes)] * refreshes
 
 
 def test_auto_keeps_the_ranking_that_one_large_step_erases() -> None:

@@ -108,17 +108,22 @@ class WeightingConfig:
         ):
             _require(getattr(self, name) in values, name, " or ".join(map(repr, values)), getattr(self, name))
 
-    def steps(self, refreshes: int) -> tuple[int, float]:
-        """How many projected steps each of ``refreshes`` takes, and of what size.
+    def steps(self, refresh: int, refreshes: int) -> tuple[int, float]:
+        """How many projected steps refresh number ``refresh`` (from 0) of ``refreshes`` takes, of what size.
 
-        With eta_q="auto" the product over the whole run is 6, in steps of at most 0.01.
+        With eta_q="auto" the weights travel as far as in the paper, 6, in steps of at most 0.01. The first
+        refresh looks at a policy that has not learned yet: however few there are, it takes one such step.
 
-        >>> WeightingConfig().steps(refreshes=600), WeightingConfig().steps(refreshes=6)
-        ((1, 0.01), (100, 0.01))
+        >>> WeightingConfig().steps(5, 600), WeightingConfig().steps(0, 7), WeightingConfig().steps(1, 7)
+        ((1, 0.01), (1, 0.01), (100, 0.01))
         """
         if self.eta_q != "auto":
             return 1, float(self.eta_q)
-        per_refresh = TOTAL_STEP / refreshes
+        if TOTAL_STEP / refreshes <= SMALL_STEP:
+            return 1, TOTAL_STEP / refreshes
+        if refresh == 0 and refreshes > 1:
+            return 1, SMALL_STEP
+        per_refresh = TOTAL_STEP / max(1, refreshes - 1)
         count = math.ceil(round(per_refresh / SMALL_STEP, 9))
         return count, per_refresh / count
 

@@ -237,7 +237,7 @@ class Reweighter:
                 costs, self._p0, self._lower, upper, self.budget, strengths, capacity=capacity
             )
             return solution.q, self._levels, solution.multiplier
-        steps, eta = config.steps(self._planned_refreshes)
+        steps, eta = config.steps(self.refreshes, self._planned_refreshes)
         if not self._two_level:
             q, shift = stochastic_update(
                 self._q,
