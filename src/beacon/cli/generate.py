@@ -1,0 +1,113 @@
+"""``beacon generate TASK``: demonstrations by scripted experts, from seed demonstrations, or by replay."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from beacon.errors import UserError
+
+
+def command(
+    task: Annotated[str, tyro.conf.Positional],
+    /,
+    out: Path,
+    domain: str = "source",
+    demos: int = 200,
+    size: str = "small",
+    region: str = "train",
+    seed: int = 0,
+    workers: int = 1,
+    noise: float = 0.05,
+    mimic: Path | None = None,
+    replay: Path | None = None,
+    overwrite: bool = False,
+) -> int:
+    """Write a robomimic HDF5 file of successful demonstrations.
+
+    An interrupted call goes on where it stopped when it is repeated; the result does not depend on the
+    number of workers.
+
+    Args:
+        task: lift, stack, mug-cleanup or threading.
+        out: the file to write.
+        domain: source, texture, texture-view, real-proxy, or a YAML file of your own.
+        demos: how many demonstrations.
+        size: small (for a few CPU cores) or full (the paper's).
+        region: where objects start: train, target or ood.
+        seed: same seed, same bytes.
+        workers: processes that work side by side.
+        noise: standard deviation of the noise added to actions.
+        mimic: expand the seed demonstrations in this file instead of asking the scripted expert.
+        replay: repeat the actions of the demonstrations in this file in the domain.
+        overwrite: replace a file that is there.
+    """
+    from beacon.sim.generate import GenerateConfig, generate
+
+    config = GenerateConfig(
+        task=task,
+        out=out,
+        demos=demos,
+        domain=domain,
+        size=size,
+        region=region,
+        seed=seed,
+        workers=workers,
+        noise=noise,
+        mimic=mimic,
+        replay=replay,
+        overwrite=overwrite,
+    )
+    with ProgressBar(f"{task} · {domain}") as update:
+        report = generate(config, update)
+    print(
+        f"{report.path}: {report.demos} demonstrations of {report.attempts} attempts "
+        f"({report.failures} failed, {100 * report.success_rate:.1f}% succeeded), "
+        f"mean length {report.mean_length:.0f}, {report.seconds:.0f} s"
+    )
+    return 0
+
+
+class ProgressBar:
+    """A bar with the time left on a terminal, nothing elsewhere."""
+
+    def __init__(self, title: str) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._title = title
+
+    def __enter__(self) -> Callable[[int, int, int], None]:
+        self._bar.__enter__()
+        task = self._bar.add_task(self._title, total=None, note="")
+
+        def update(done: int, total: int, failures: int) -> None:
+            note = f"{failures} failed" if failures else ""
+            self._bar.update(task, completed=done, total=total, note=note)
+
+        return update
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.__exit__(None, None, None)
+
+
+def main(arguments: list[str]) -> int:
+    """Parse and run."""
+    if not arguments:
+        raise UserError("beacon generate: name a task, for example stack; see beacon generate --help")
+    try:
+        return tyro.cli(command, prog="beacon generate", args=arguments)
+    except SystemExit as stop:  # tyro has printed its help, or what is wrong with the options
+        return stop.code if isinstance(stop.code, int) else 2

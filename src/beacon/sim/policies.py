@@ -1,0 +1,111 @@
+"""Policies as evaluation sees them, and how a command line names one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from beacon.errors import UserError
+from beacon.sim.arrays import Array
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Anything that maps observation histories to action chunks."""
+
+    @property
+    def obs_steps(self) -> int:
+        """How many observations a history has."""
+
+    @property
+    def action_steps(self) -> int:
+        """How many actions come back."""
+
+    @property
+    def observation_keys(self) -> Sequence[str]:
+        """What an observation must have."""
+
+    def act(self, observation: Mapping[str, Any]) -> Array:
+        """Histories (B, obs_steps, ...) to actions (B, action_steps, A)."""
+
+    def reset(self, seed: Any) -> None:
+        """Start random numbers again from a seed, or from one seed a row if ``act`` takes ``rows``."""
+
+
+def load(spec: str | Path) -> Policy:
+    """A run folder, or ``module:function`` where the function returns a policy."""
+    text = str(spec)
+    if Path(text).exists():
+        from beacon.policy import load_policy
+
+        loaded: Policy = load_policy(Path(text))
+        return loaded
+    module, _, attribute = text.partition(":")
+    if not attribute:
+        raise UserError(f"there is no run folder {text}; give one, or module:function that returns a policy")
+    try:
+        made = getattr(import_module(module), attribute)()
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"cannot load the policy '{text}': {error}") from error
+    missing = [
+        name
+        for name in ("obs_steps", "action_steps", "observation_keys", "act", "reset")
+        if not hasattr(made, name)
+    ]
+    if missing:
+        raise UserError(f"the policy '{text}' lacks {', '.join(missing)}")
+    policy: Policy = made
+    return policy
+
+
+def keeps_rows(policy: Policy) -> bool:
+    """Whether a policy has random numbers of its own for every row of a batch."""
+    return "rows" in inspect.signature(policy.act).parameters
+
+
+def start_batch(policy: Policy, seeds: Sequence[int], rows: Sequence[int]) -> None:
+    """Reset a policy so that what it does on these rows does not depend on what it did before."""
+    policy.reset(list(seeds) if keeps_rows(policy) else seeds[rows[0]])
+
+
+def act_rows(policy: Policy, observation: Mapping[str, Array], rows: Sequence[int]) -> Array:
+    """Ask for actions; a policy that keeps random numbers per row is told which rows these are."""
+    if keeps_rows(policy):
+        return np.asarray(policy.act(observation, rows=rows))  # type: ignore[call-arg]
+    return np.asarray(policy.act(observation))
+
+
+class RandomPolicy:
+    """Uniform actions: the floor of every table."""
+
+    obs_steps = 1
+    action_steps = 8
+    observation_keys: tuple[str, ...] = ("robot0_eef_pos",)
+
+    def __init__(self, action_dim: int = 4) -> None:
+        self.action_dim = action_dim
+        self.reset(0)
+
+    def reset(self, seed: int | Sequence[int] = 0) -> None:
+        """One stream for all rows."""
+        self._rng = np.random.default_rng(seed)
+
+    def act(self, observation: Mapping[str, Array]) -> Array:
+        """Actions (B, 8, A) in [-1, 1]."""
+        batch = len(observation["robot0_eef_pos"])
+        return self._rng.uniform(-1, 1, (batch, self.action_steps, self.action_dim)).astype(np.float32)
+
+
+def random_small() -> RandomPolicy:
+    """For ``--size small``."""
+    return RandomPolicy(4)
+
+
+def random_full() -> RandomPolicy:
+    """For ``--size full``."""
+    return RandomPolicy(7)

@@ -1,0 +1,73 @@
+"""Running an episode and keeping what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from beacon.sim.arrays import Array
+from beacon.sim.sensors import Sensors
+from beacon.sim.world import Episode, InitialState, World
+
+Actor = Callable[[], "Array | None"]
+
+
+@dataclass
+class Recording:
+    """An episode: states and readings before each action, criteria after it."""
+
+    initial: InitialState
+    actions: list[Array] = field(default_factory=list)
+    states: list[Array] = field(default_factory=list)
+    readings: list[dict[str, Array]] = field(default_factory=list)
+    criteria: list[dict[str, bool]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def frames(self) -> dict[str, Array]:
+        """The criteria over time, (T,) each."""
+        return stack_frames(self.criteria)
+
+    def observations(self) -> dict[str, Array]:
+        """The readings over time, without pictures."""
+        return {key: np.stack([reading[key] for reading in self.readings]) for key in self.readings[0]}
+
+
+def stack_frames(criteria: Sequence[Mapping[str, bool]]) -> dict[str, Array]:
+    """One boolean array per criterion."""
+    names = criteria[0] if criteria else {}
+    return {name: np.array([frame[name] for frame in criteria], dtype=bool) for name in names}
+
+
+def record(episode: Episode, initial: InitialState, make_actor: Callable[[], Actor]) -> Recording:
+    """Run until the actor is done or the horizon is reached."""
+    episode.reset(initial)
+    actor = make_actor()
+    recording = Recording(initial)
+    for _ in range(episode.world.task.size.horizon):
+        action = actor()
+        if action is None:
+            break
+        recording.states.append(episode.state())
+        recording.readings.append(episode.observe(image=False))
+        recording.actions.append(np.asarray(action, dtype=np.float32))
+        episode.step(recording.actions[-1])
+        recording.criteria.append(episode.criteria())
+    return recording
+
+
+def pictures(world: World, states: Sequence[Array], seed: int) -> Array:
+    """What the camera saw in a sequence of states, (T, H, W, 3) uint8; as if looked at every step."""
+    mujoco, model = world.mujoco, world.model
+    data = mujoco.MjData(model)
+    sensors = Sensors(world.domain, seed)
+    frames = np.empty((len(states), world.image_size, world.image_size, 3), dtype=np.uint8)
+    for index, state in enumerate(states):
+        data.qpos[:] = state[1 : 1 + model.nq]
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_camlight(model, data)
+        frames[index] = sensors.picture(world.renderer(data), index)
+    return frames
