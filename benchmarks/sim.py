@@ -1,7 +1,7 @@
 """Speed of simulation on one core, side by side with stock robosuite: ``python benchmarks/sim.py``.
 
-Prints a table; ``--json FILE`` also writes the numbers. Times are processor time, so a busy machine does not
-spoil them.
+Prints a table; ``--json FILE`` also writes the numbers. Times are processor time; on a busy machine they
+still grow, by up to two thirds here, so compare only numbers of one run, and run it on an idle machine.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from beacon.weighting import BudgetWarning, project_budget, project_budget_bisection, project_simplex
-from beacon.weighting.chunks import WORTH_THREADS
+from beacon.weighting.chunks import CHUNK
 from beacon.weighting.projection import SORTABLE
 
 Problem = tuple[NDArray[np.float64], float, NDArray[np.float64], NDArray[np.float64]]
@@ -129,19 +129,10 @@ def test_a_misleading_sample_is_noticed() -> None:
     assert_optimal(project_budget(*problem), problem)
 
 
-def test_the_bits_do_not_depend_on_threads() -> None:
-    import torch
-
-    x = np.random.default_rng(0).normal(size=WORTH_THREADS + 5)
-    threads = torch.get_num_threads()
-    try:
-        results = []
-        for count in (1, 2, 3):
-            torch.set_num_threads(count)
-            results.append(project_budget(x, 1e5, 0.0, 5.0))
-    finally:
-        torch.set_num_threads(threads)
-    assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
+def test_vectors_of_several_chunks_are_projected_exactly() -> None:
+    x = np.random.default_rng(0).normal(size=2 * CHUNK + 5)
+    problem = (x, 1e5, np.zeros(x.size), np.full(x.size, 5.0))
+    assert_optimal(project_budget(*problem), problem)
 
 
 @pytest.mark.parametrize(("budget", "expected"), [(-3.0, 0.0), (99.0, 6.0)])
