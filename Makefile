@@ -3,8 +3,8 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Off-screen OpenGL in software, for the simulation.
-SYSTEM := libegl1 libgl1 libgl1-mesa-dri
+# Off-screen OpenGL in software for the simulation; a browser to test the report in.
+SYSTEM := libegl1 libgl1 libgl1-mesa-dri chromium
 # One thread a test process: the suite runs on all cores side by side.
 WORKERS ?= $(shell nproc)
 

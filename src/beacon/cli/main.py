@@ -17,6 +17,8 @@ VERBS = {
     "train": "a policy from source and target demonstrations",
     "evaluate": "success rates of a policy in simulation",
     "weights": "which demonstrations a run kept, which it let fade; choose by them",
+    "report": "one page that shows what runs did: success, weights, demonstrations",
+    "story": "generate, train three methods, evaluate and report, in simulation",
     "demo": "the reweighting at work on a two-domain problem, as a table and a picture",
 }
 

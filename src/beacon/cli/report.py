@@ -1,0 +1,85 @@
+"""``beacon report RUN [RUN ...]``: one page that shows what the runs did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from beacon.cli import parsing
+from beacon.errors import UserError
+
+DESCRIPTION = """Write one self-contained HTML file about a run, or a comparison of several.
+
+Examples:
+  beacon report runs/beacon
+  beacon report runs/cotrain runs/beacon --out report.html --figures figures
+  beacon report runs/beacon --live
+
+Success rates with intervals and paired tests, learning curves, weights over time and at the end, where
+they come from, a map of the embeddings, the demonstrations most kept and most faded, and the commands to
+reproduce it all. What a run does not have is named, with the command that makes it."""
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """What the command line takes."""
+
+    runs: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="(at least one)"),
+    ]
+    """Run folders, baselines first: differences are later minus earlier."""
+    out: Path | None = None
+    """The page to write; by default report.html in the run folder, for several runs in the folder above."""
+    figures: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Also write every figure as SVG and PDF into this folder."""
+    map: Literal["umap", "pca", "none"] = "umap"
+    """How embeddings are laid out in the plane; PCA is quick, UMAP shows neighbourhoods."""
+    live: bool = False
+    """Serve the page on this machine and keep it up to date while the runs go on."""
+    port: int = 8765
+    """Port of --live; 0 takes a free one."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the verb."""
+    try:
+        options: ReportOptions = parsing.parse(
+            ReportOptions, arguments, prog="beacon report", description=DESCRIPTION
+        )
+    except SystemExit as stop:  # the help was asked for
+        return stop.code if isinstance(stop.code, int) else 0
+    if not options.runs:
+        raise UserError("beacon report: name at least one run folder; see beacon report --help")
+    if not 0 <= options.port <= 65535:
+        raise UserError(f"--port {options.port}: must be from 0 to 65535")
+    if options.live:
+        from beacon.report.live import serve
+
+        return serve(list(options.runs), options.port, projection=options.map)
+    from rich.console import Console
+
+    from beacon.report import write_report
+
+    runs = [path.resolve() for path in options.runs]
+    home = runs[0] if len(runs) == 1 else runs[0].parent
+    out = options.out or home / "report.html"
+    if out.is_dir():
+        raise UserError(f"--out {out} is a folder; name a file")
+    console = Console(stderr=True)
+    with console.status("reading") as status:
+        report = write_report(
+            list(options.runs),
+            out,
+            figures=options.figures,
+            projection=options.map,
+            say=lambda text: status.update(text),
+        )
+    print(f"{out} ({out.stat().st_size / 1e6:.1f} MB)")
+    if options.figures is not None:
+        print(f"{len(report.figures)} figures as SVG and PDF in {options.figures}")
+    return 0

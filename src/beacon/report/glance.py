@@ -1,0 +1,125 @@
+"""The first thing to read: what the report says, in sentences and a few numbers."""
+
+from __future__ import annotations
+
+from beacon.report.markup import Content, Markup, tag
+from beacon.report.origins import Bias, measure_bias
+from beacon.report.success import Setting
+from beacon.report.views import RunView
+
+STRONG, MODERATE = 0.5, 0.25
+
+
+def glance_section(views: list[RunView], settings: list[Setting]) -> Markup:
+    """Cards: one for the comparison, one for every run with weights."""
+    cards: list[Content] = [_success_card(setting) for setting in settings[:2]]
+    cards += [_weights_card(view) for view in views if view.record.windows is not None]
+    if not cards:
+        text = "There is nothing to compare yet: no evaluation, and no weights of windows."
+        cards.append(tag("div", tag("p", text), class_="card"))
+    return tag("section", tag("h2", "At a glance"), tag("div", cards, class_="cards"), id="glance")
+
+
+def _success_card(setting: Setting) -> Markup:
+    criterion = setting.criteria[0]
+    rates = [rate for rate in setting.rates if rate.criterion == criterion]
+    lines: list[Content] = [
+        tag(
+            "div",
+            tag("span", rate.view.title, class_="label"),
+            tag("span", f"{rate.rate:.0%}", class_="big", style=f"color:var(--{rate.view.colour})"),
+            tag("span", f"{rate.low:.0%}–{rate.high:.0%}", class_="note"),
+            class_="score",
+        )
+        for rate in rates
+    ]
+    pairs = [pair for pair in setting.comparisons if pair.criterion == criterion]
+    return tag(
+        "div",
+        tag("h3", setting.title),
+        tag("div", lines, class_="scores"),
+        tag("p", verdict(setting)) if pairs else None,
+        class_="card wide",
+    )
+
+
+def verdict(setting: Setting) -> str:
+    """One sentence on what the paired tests say of the first criterion."""
+    pairs = [pair for pair in setting.comparisons if pair.criterion == setting.criteria[0]]
+    clear = [pair for pair in pairs if not pair.noise]
+    if not clear:
+        return (
+            "Every difference here is within noise: the paired tests would see as much by chance."
+            if len(pairs) > 1
+            else "The difference is within noise: the paired test would see as much by chance."
+        )
+    parts = []
+    for pair in clear:
+        better, worse = (pair.first, pair.second) if pair.difference > 0 else (pair.second, pair.first)
+        parts.append(f"{better.title} over {worse.title} by {abs(100 * pair.difference):.0f} points")
+    said = f"Unlikely to be noise: {'; '.join(parts)} (p < 0.05 after Holm)."
+    rest = len(pairs) - len(clear)
+    if rest:
+        said += f" The other {'difference is' if rest == 1 else f'{rest} differences are'} within noise."
+    return said
+
+
+def _weights_card(view: RunView) -> Markup:
+    table = view.record.windows
+    assert table is not None
+    rows = view.source_windows
+    source, everything = table.weight[rows], table.weight
+    size = float(everything.sum() ** 2 / max(float(everything @ everything), 1e-300))
+    facts: list[Content] = [
+        _fact("Source share of the weight", f"{source.sum() / max(everything.sum(), 1e-300):.0%}"),
+        _fact("Effective sample size", f"{size:,.0f} of {len(everything):,} windows"),
+    ]
+    if rows.any() and not rows.all():
+        facts.append(
+            _fact("Mean weight, target and source", f"{everything[~rows].mean():.2f} and {source.mean():.2f}")
+        )
+    bias = measure_bias(view)
+    return tag(
+        "div",
+        tag("h3", view.title),
+        tag("div", facts, class_="facts"),
+        _meters(bias),
+        class_="card",
+    )
+
+
+def _meters(bias: Bias) -> list[Content]:
+    """Both biases as bars, and the flaws found."""
+    found: list[Content] = []
+    if bias.phase is not None:
+        detail = f"{bias.phase:.0%} of the source weights' variance"
+        if bias.early is not None and bias.late is not None:
+            detail += f"; mean {bias.early:.2f} in the first tenth, {bias.late:.2f} in the last"
+        found.append(_meter("Phase bias", bias.phase, detail))
+    if bias.coverage is not None:
+        detail = (
+            f"rank correlation {bias.coverage:+.2f} with the distance to the nearest target demonstration"
+        )
+        found.append(_meter("Coverage bias", max(0.0, -bias.coverage), detail))
+    if bias.found_flaws is not None:
+        detail = (
+            f"a sound demonstration outweighs a flawed one in {bias.found_flaws:.0%} of pairs; 50% is chance"
+        )
+        found.append(_meter("Known flaws found", bias.found_flaws, detail, judged=False))
+    return found
+
+
+def _meter(label: str, value: float, detail: str, *, judged: bool = True) -> Markup:
+    word = "strong" if value >= STRONG else "moderate" if value >= MODERATE else "weak"
+    width = f"width:{100 * min(max(value, 0.0), 1.0):.0f}%"
+    bar = tag("div", tag("div", style=width, class_=f"fill {word if judged else 'plain'}"), class_="bar")
+    return tag(
+        "div",
+        tag("p", tag("strong", label), f", {word}: " if judged else ": ", detail, class_="meter-text"),
+        bar,
+        class_="meter",
+    )
+
+
+def _fact(label: str, value: str) -> Markup:
+    return tag("div", tag("span", label, class_="label"), tag("span", value, class_="value"), class_="fact")

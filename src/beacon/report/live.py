@@ -1,0 +1,155 @@
+"""The page on this machine, kept up to date while runs go on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from beacon.errors import RunError, UserError
+from beacon.report.build import ReportBuilder
+from beacon.report.embedding import Projection
+from beacon.report.markup import join, tag
+
+ADDRESS = "127.0.0.1"
+PORT = 8765
+SHORTEST = 5.0  # seconds between two pages: training must not wait for its report
+WATCHED = ("config.yaml", "metrics.jsonl", "weights/episodes.parquet", "checkpoints/last")
+
+
+class LivePage:
+    """The newest page of some runs, made again when their folders have changed."""
+
+    def __init__(self, paths: list[Path], *, projection: Projection = "umap") -> None:
+        self._paths = paths
+        self._builder = ReportBuilder(paths, projection=projection, live=True)
+        self._lock = threading.Lock()
+        self._made = ("", 0.0, b"")  # version, when, page
+
+    def version(self) -> str:
+        """Changes when there is something new to see, but not more often than `SHORTEST`."""
+        version, when, _ = self._made
+        if version and time.monotonic() - when < SHORTEST:
+            return version
+        return self._fingerprint()
+
+    def page(self) -> bytes:
+        """The page, of now."""
+        with self._lock:
+            wanted = self.version()
+            if wanted != self._made[0]:
+                self._made = (wanted, time.monotonic(), self._build())
+            return self._made[2]
+
+    def _build(self) -> bytes:
+        try:
+            return self._builder.build().html.encode()
+        except (UserError, RunError) as error:  # a run that has not begun yet
+            text = tag("p", f"Nothing to show yet: {error}")
+            return f'<!DOCTYPE html><meta http-equiv="refresh" content="3">{join(text)}'.encode()
+
+    def _fingerprint(self) -> str:
+        parts = []
+        for path in self._paths:
+            for file in [*(path / name for name in WATCHED), *sorted((path / "eval").glob("*.json"))]:
+                try:
+                    stat = file.stat()
+                    parts.append(f"{file}:{stat.st_mtime_ns}:{stat.st_size}")
+                except OSError:
+                    parts.append(f"{file}:absent")
+        return str(hash(tuple(parts)))
+
+
+class LiveServer(ThreadingHTTPServer):
+    """Serves one page to this machine only."""
+
+    daemon_threads = True
+
+    def __init__(self, page: LivePage, port: int = PORT) -> None:
+        self.page = page
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except OSError as error:
+            raise UserError(
+                f"--port {port}: cannot serve there ({error.strerror}); choose another, or 0 for a free one"
+            ) from None
+
+    @property
+    def address(self) -> str:
+        """Where to look."""
+        return f"http://{ADDRESS}:{self.server_address[1]}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LiveServer
+
+    def do_GET(self) -> None:
+        host = self.headers.get("Host", "").rsplit(":", 1)[0]
+        if host not in (ADDRESS, "localhost"):  # a name that was made to point here must not read runs
+            self.send_error(403)
+        elif self.path == "/":
+            self._answer(self.server.page.page(), "text/html; charset=utf-8")
+        elif self.path == "/version":
+            self._answer(self.server.page.version().encode(), "text/plain")
+        else:
+            self.send_error(404)
+
+    def _answer(self, content: bytes, kind: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        with suppress(BrokenPipeError, ConnectionResetError):  # the reader went on to a newer page
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Requests are nobody's news."""
+
+
+def serve(paths: list[Path], port: int = PORT, *, projection: Projection = "umap") -> int:
+    """Serve the page until interrupted, or until the process that asked for it is gone."""
+    with LiveServer(LivePage(paths, projection=projection), port) as server:
+        print(f"{server.address} shows {', '.join(map(str, paths))}; stop with Ctrl-C", flush=True)
+        _follow_parent(server)
+        try:
+            server.serve_forever(poll_interval=0.5)
+        except KeyboardInterrupt:
+            print()
+    return 0
+
+
+def _follow_parent(server: LiveServer) -> None:
+    """End with the parent where `watching` asked for it."""
+    wanted = os.environ.get("BEACON_WATCHED_BY")
+    if wanted is None:
+        return
+
+    def look() -> None:
+        while os.getppid() == int(wanted):
+            time.sleep(1.0)
+        server.shutdown()
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+@contextmanager
+def watching(run: Path, port: int = PORT) -> Iterator[subprocess.Popen[bytes]]:
+    """Serve the run's page from a process of its own, of low priority, while the block runs."""
+    code = "import sys; from beacon.cli.report import main; sys.exit(main(sys.argv[1:]))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(run), "--live", "--port", str(port)],
+        env={**os.environ, "BEACON_WATCHED_BY": str(os.getpid()), "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: os.nice(10),
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
