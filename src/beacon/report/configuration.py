@@ -64,7 +64,7 @@ def _facts(views: list[RunView]) -> Markup:
 
 
 def _differences(views: list[RunView]) -> Markup:
-    """Options that all runs have with different values; those of one method alone are in its configuration."""
+    """Options that all runs have with different values; a method's own are in its configuration."""
     options = [dict(flat(view.record.config)) for view in views]
     shared = [n for n in options[0] if all(n in values for values in options) and not n.startswith("run.")]
     differing = [n for n in shared if len({str(values[n]) for values in options}) > 1]
