@@ -139,15 +139,6 @@ def train(digits: Digits, method: str, seed: int, advance: Any) -> tuple[int, ND
     return int(right), np.array(history)
 
 
-def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """The 95% Wilson score interval of a proportion."""
-    z = 1.959964
-    share, spread = successes / trials, z * z / trials
-    centre = (share + spread / 2) / (1 + spread)
-    half = z * ((share * (1 - share) + spread / 4) / trials) ** 0.5 / (1 + spread)
-    return centre - half, centre + half
-
-
 def _print_table(
     correct: dict[str, int], tests: int, seeds: int, histories: list[NDArray[np.float64]], digits: Digits
 ) -> None:
@@ -155,11 +146,13 @@ def _print_table(
     from rich.table import Table
     from sklearn.metrics import roc_auc_score
 
+    from beacon.sim.statistics import wilson
+
     table = Table(title=f"Held-out target digits, {seeds} run(s) of each method, {tests} images in all")
     for heading in ("method", "correct", "accuracy", "95% interval"):
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for method, right in correct.items():
-        low, high = wilson_interval(right, tests)
+        low, high = wilson(right, tests)
         table.add_row(method, f"{right}", f"{right / tests:.1%}", f"{low:.1%} to {high:.1%}")
     console = Console()
     console.print(table)
