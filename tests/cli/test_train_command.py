@@ -335,6 +335,7 @@ def test_a_limit_on_file_sizes(run: Path, finished: Path) -> None:
         (["--policy.horizon", "7"], "horizon=7"),
         (["--keep", "0"], "--keep 0: must be at least 1"),
         (["--wandb", "project"], "the package wandb is not installed"),
+        (["--watch", "--watch-port", "70000"], "--watch-port 70000: must be from 0 to 65535"),
     ],
 )
 def test_options_are_refused_before_data_is_read(

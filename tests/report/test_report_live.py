@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import Browser
+from demonstrations import make_dataset
+from tiny_runs import TINY_OPTIONS, start_cli
 
 from beacon.errors import UserError
 from beacon.report import live
@@ -87,18 +93,43 @@ def test_a_taken_port_is_one_line(served: tuple[LiveServer, Path]) -> None:
         LiveServer(LivePage([run]), server.server_address[1])
 
 
-def test_watching_serves_beside_the_training_and_ends_with_it(copy_run: Callable[..., Path]) -> None:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+def get_soon(port: int, wanted: str, process: subprocess.Popen[Any]) -> None:
+    """Ask until the page says what is wanted, as long as the process that serves it lives."""
+    until = time.monotonic() + 60
+    seen = ""
+    while wanted not in seen:
+        assert time.monotonic() < until and process.poll() is None, seen
+        time.sleep(0.2)
+        with suppress(OSError):
+            seen = get(f"http://127.0.0.1:{port}/")
+
+
+def test_a_run_is_watched_while_it_trains(tmp_path: Path) -> None:
+    files = [make_dataset(tmp_path / f"{name}.hdf5", 2, seed=seed) for seed, name in enumerate("st")]
+    port = free_port()
+    process = start_cli(
+        *("train", "--source", files[0], "--target", files[1], "--out", tmp_path / "run", *TINY_OPTIONS),
+        *("--steps", "100000", "--steps-per-epoch", "10", "--batch-size", "8", "--device", "cpu"),
+        *("--no-tensorboard", "--watch", "--watch-port", port),
+    )
+    try:
+        get_soon(port, "of 100,000 steps", process)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    with pytest.raises(OSError, match="refused"):
+        get(f"http://127.0.0.1:{port}/")
+
+
+def test_watching_serves_beside_the_training_and_ends_with_it(copy_run: Callable[..., Path]) -> None:
+    port = free_port()
     with watching(copy_run(), port) as process:
-        until = time.monotonic() + 60
-        while True:
-            try:
-                assert "BEACON report" in get(f"http://127.0.0.1:{port}/")
-                break
-            except OSError:
-                assert time.monotonic() < until and process.poll() is None
-                time.sleep(0.2)
+        get_soon(port, "BEACON report", process)
         assert os.getpriority(os.PRIO_PROCESS, process.pid) >= 10
     assert process.poll() is not None

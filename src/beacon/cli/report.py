@@ -55,8 +55,6 @@ def main(arguments: list[str]) -> int:
         return stop.code if isinstance(stop.code, int) else 0
     if not options.runs:
         raise UserError("beacon report: name at least one run folder; see beacon report --help")
-    if not 0 <= options.port <= 65535:
-        raise UserError(f"--port {options.port}: must be from 0 to 65535")
     if options.live:
         from beacon.report.live import serve
 

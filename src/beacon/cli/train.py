@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import (
@@ -38,6 +38,7 @@ Examples:
   beacon train --source sim.hdf5 --target real.hdf5 --method cotrain --ratio 0.9 --out runs/cotrain
   beacon train --source a.hdf5 --source b.hdf5 --target real.hdf5 --out runs/two-sources
   beacon train --source sim.hdf5 --target real.hdf5 --preset paper --out runs/full
+  beacon train --source sim.hdf5 --target real.hdf5 --out runs/beacon --watch
   beacon train --out runs/beacon --resume
 
 Each method has options of its own: see beacon train --method M --help. The run folder gets config.yaml,
@@ -62,6 +63,10 @@ class TrainArguments(Generic[Options]):
     preset: Literal["cpu", "paper"] = "cpu"
     # Go on with the run in --out.
     resume: bool = False
+    # Serve the run's report on this machine while it trains, and keep it up to date.
+    watch: bool = False
+    # Port of --watch; 0 takes a free one.
+    watch_port: int = 8765
 
 
 def main(arguments: list[str]) -> int:
@@ -75,8 +80,7 @@ def main(arguments: list[str]) -> int:
 def _main(arguments: list[str]) -> int:
     resume_only = "--resume" in arguments and not _mentions(arguments, "--source", "--target")
     if resume_only and not _mentions(arguments, "--help", "-h"):
-        config, out = _stored(arguments)
-        return _train(config, out, resume=True)
+        return _train(*_stored(arguments))
     parsed = parse(arguments)
     config = TrainConfig(
         method=parsed.method,
@@ -87,7 +91,7 @@ def _main(arguments: list[str]) -> int:
         optimization=parsed.optimization,
         run=parsed.run,
     )
-    return _train(config, parsed.out, resume=parsed.resume)
+    return _train(config, parsed)
 
 
 def parse(arguments: list[str]) -> TrainArguments[Any]:
@@ -155,9 +159,13 @@ class ResumeArguments:
     run: Annotated[RunOptions, tyro.conf.arg(name="")]
     # Go on with the run in --out.
     resume: bool = True
+    # Serve the run's report on this machine while it trains, and keep it up to date.
+    watch: bool = False
+    # Port of --watch; 0 takes a free one.
+    watch_port: int = 8765
 
 
-def _stored(arguments: list[str]) -> tuple[TrainConfig, Path]:
+def _stored(arguments: list[str]) -> tuple[TrainConfig, ResumeArguments]:
     """The configuration of the run that --out names; only how it is run may be said anew."""
     from beacon.training.run_folder import RunFolder
 
@@ -172,20 +180,30 @@ def _stored(arguments: list[str]) -> tuple[TrainConfig, Path]:
         description=f"Go on with the run in {out}. Its configuration is in config.yaml.",
         default=ResumeArguments(Path(out), stored.run),
     )
-    return replace(stored, run=parsed.run), parsed.out
+    return replace(stored, run=parsed.run), parsed
 
 
-def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
+def _train(config: TrainConfig, asked: TrainArguments[Any] | ResumeArguments) -> int:
     import torch
 
     from beacon.training.trainer import train
 
     if config.run.threads is not None:
         torch.set_num_threads(config.run.threads)
-    with _progress(config) as listener:
-        checkpoint = train(config, out, resume=resume, listener=listener)
-    print(f"the policy is in {checkpoint}; beacon.load_policy({str(out)!r}) loads it")
+    with _watched(asked), _progress(config) as listener:
+        checkpoint = train(config, asked.out, resume=asked.resume, listener=listener)
+    print(f"the policy is in {checkpoint}; beacon.load_policy({str(asked.out)!r}) loads it")
     return 0
+
+
+def _watched(asked: TrainArguments[Any] | ResumeArguments) -> AbstractContextManager[object]:
+    """The run's page beside the training, where it is wanted."""
+    if not asked.watch:
+        return nullcontext()
+    from beacon.report.live import check_port, watching
+
+    check_port("--watch-port", asked.watch_port)
+    return watching(asked.out, asked.watch_port)
 
 
 @contextmanager

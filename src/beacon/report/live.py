@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -66,6 +67,20 @@ class LivePage:
         return str(hash(tuple(parts)))
 
 
+def check_port(option: str, port: int) -> None:
+    """Refuse a port at which nothing can be served."""
+    try:
+        with socket.socket() as place:
+            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+            place.bind((ADDRESS, port))
+    except OverflowError:
+        raise UserError(f"{option} {port}: must be from 0 to 65535") from None
+    except OSError as error:
+        raise UserError(
+            f"{option} {port}: cannot serve there ({error.strerror}); choose another, or 0 for a free one"
+        ) from None
+
+
 class LiveServer(ThreadingHTTPServer):
     """Serves one page to this machine only."""
 
@@ -73,12 +88,8 @@ class LiveServer(ThreadingHTTPServer):
 
     def __init__(self, page: LivePage, port: int = PORT) -> None:
         self.page = page
-        try:
-            super().__init__((ADDRESS, port), _Handler)
-        except OSError as error:
-            raise UserError(
-                f"--port {port}: cannot serve there ({error.strerror}); choose another, or 0 for a free one"
-            ) from None
+        check_port("--port", port)
+        super().__init__((ADDRESS, port), _Handler)
 
     @property
     def address(self) -> str:
