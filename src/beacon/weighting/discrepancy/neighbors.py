@@ -10,6 +10,7 @@ import torch
 from beacon.weighting.checks import Ids, Vector
 
 CHUNK_BYTES = 32 << 20  # of the distance table that exists at any time
+STRIPS = 4  # that a row of the table is folded into before the selection
 CANCELLATION = 1e-2  # a squared distance below this share of the squared norms is computed again, directly
 
 
@@ -53,23 +54,26 @@ def nearest(
         chunk_bytes: bound of the distance table in memory.
     """
     k = min(k, len(points))
-    centre = points.mean(dim=0)  # near the origin the formula loses the fewest digits
-    points = points - centre
+    centre = _centre(points)
+    points = points if centre is None else points - centre
     point_norms = points.square().sum(dim=1)
     table = points.T.contiguous()
     rows = max(1, chunk_bytes // (4 * max(1, len(points))))
     distances = torch.empty(len(queries), k, device=queries.device)
     indices = torch.empty(len(queries), k, dtype=torch.int64, device=queries.device)
-    # One table for all chunks: fresh memory for each would cost more in page faults than the selection.
+    # The same memory for all chunks: fresh pages for each would cost more than the selection.
     scratch = torch.empty(min(rows, len(queries)), len(points), device=queries.device)
+    centred = None if centre is None else torch.empty_like(queries[: len(scratch)])
     for start in range(0, len(queries), rows):
-        chunk = queries[start : start + rows] - centre
+        chunk = queries[start : start + rows]
+        if centre is not None and centred is not None:
+            chunk = torch.sub(chunk, centre, out=centred[: len(chunk)])
         # ‖b‖² − 2ab orders the points as the distance does; ‖a‖² is added for the chosen ones alone.
         scores = torch.addmm(point_norms, chunk, table, alpha=-2.0, out=scratch[: len(chunk)])
         if query_groups is not None and point_groups is not None:
             _leave_out(scores, query_groups[start : start + rows], point_groups)
-        score, index = torch.topk(scores, k, dim=1, largest=False, sorted=False)
-        norms = chunk.square().sum(dim=1, keepdim=True)
+        score, index = smallest(scores, k)
+        norms = torch.linalg.vector_norm(chunk, dim=1, keepdim=True).square_()
         squared = (score + norms).clamp_min_(0.0)
         doubtful = (squared < CANCELLATION * (norms + point_norms[index])).nonzero(as_tuple=True)
         if len(doubtful[0]):
@@ -79,6 +83,39 @@ def nearest(
         indices[start : start + rows] = index
     distances, order = distances.sort(dim=1)
     return Neighbors(distances, indices.gather(1, order))
+
+
+def _centre(points: torch.Tensor) -> torch.Tensor | None:
+    """What to subtract from everything, since far from the origin the formula loses digits; None: nothing,
+    where the points are as far from their mean as it is from the origin, and at most one bit is at stake.
+    """
+    centre = points.mean(dim=0)
+    spread = (points - centre).square().sum(dim=1).mean()
+    return None if centre.square().sum() <= spread else centre
+
+
+def smallest(table: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The k smallest numbers of every row in any order, and where they are.
+
+    On the CPU, topk takes a fifth of the time of the product before it. The k smallest lie in the k columns
+    with the smallest minima once the row is folded into a few strips, and minima of strips are vectorised.
+    """
+    columns = table.shape[1]
+    strip = columns // STRIPS
+    if table.device.type != "cpu" or strip < 8 * k:
+        return _topk(table, k)
+    folded = table[:, : strip * STRIPS].unflatten(1, (STRIPS, strip)).amin(dim=1)
+    candidates = (_topk(folded, k)[1][:, :, None] + strip * torch.arange(STRIPS)).flatten(1)
+    if strip * STRIPS < columns:
+        rest = torch.arange(strip * STRIPS, columns).expand(len(table), -1)
+        candidates = torch.cat([candidates, rest], dim=1)
+    values, place = _topk(table.gather(1, candidates), k)
+    return values, candidates.gather(1, place)
+
+
+def _topk(table: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    values, places = torch.topk(table, k, dim=1, largest=False, sorted=False)
+    return values, places
 
 
 def _leave_out(scores: torch.Tensor, query_groups: Ids, point_groups: Ids) -> None:
