@@ -1,40 +1,107 @@
 from __future__ import annotations
 
+import json
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
-from PIL import Image
 
 from beacon.cli.main import main
+from beacon.demo import DemoPlan
+from beacon.demo.spoil import choose_flaws, spoilt
 
 
-def test_the_demo_prints_a_table_and_draws_a_picture(tmp_path: Path, capsys) -> None:
-    assert main(["demo", "--seeds", "1", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    correct = {
-        name: int(n) for name, n in re.findall(r"(target-only|co-training|beacon)\s+│\s+(\d+)", printed)
-    }
-    assert set(correct) == {"target-only", "co-training", "beacon"}
-    assert all(400 < n <= 747 for n in correct.values())
-    right, wrong = (
-        float(n) for n in re.findall(r"right label\s+(\d\.\d+).*?wrong label\s+(\d\.\d+)", printed, re.S)[0]
+def demo(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from beacon.cli.main import entry; entry()", "story", *arguments]
+
+
+def test_the_whole_story_interrupted_and_taken_up_again(tmp_path: Path) -> None:
+    out = tmp_path / "story"
+    process = subprocess.Popen(
+        demo("--quick", "--workers", "2", "--out", str(out)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
-    assert right > 5 * wrong
-    picture = np.asarray(Image.open(tmp_path / "weights.png").convert("RGB"))
-    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 100  # something was drawn
-    assert [path.name for path in tmp_path.iterdir()] == ["weights.png"]
+    until = time.monotonic() + 600
+    while not list(out.glob("*/checkpoints/last")):  # in the middle of training
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130 and "the same command goes on" in said
+    target = (out / "data" / "target.hdf5").stat().st_mtime_ns
+
+    # With another number of workers: it changes nothing but the time.
+    done = subprocess.run(
+        demo("--quick", "--workers", "1", "--out", str(out)), capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr
+    assert (out / "data" / "target.hdf5").stat().st_mtime_ns == target  # not made again
+    rows = dict(re.findall(r"(target-only|cotrain|beacon)\s+│\s+(\d+) │", done.stdout))
+    assert set(rows) == {"target-only", "cotrain", "beacon"}
+    assert "within noise" in done.stdout and f"the report: {out / 'report.html'}" in done.stdout
+    states = set()
+    for method, successes in rows.items():
+        (file,) = (out / method / "eval").glob("*.json")
+        result = json.loads(file.read_text())
+        assert result["rates"]["success"]["successes"] == int(successes)
+        states.add(result["initial_states"]["sha256"])
+        steps = [
+            json.loads(line)["step"] for line in (out / method / "metrics.jsonl").read_text().splitlines()
+        ]
+        assert max(steps) == DemoPlan.quick().steps
+    assert len(states) == 1
+    html = (out / "report.html").read_text()
+    assert "mirrored" in html and "delayed" in html and "data:image/jpeg" in html
+    with h5py.File(out / "data" / "source.hdf5") as file:
+        flaws = [file["data"][name].attrs["flaw"] for name in file["data"]]
+    assert sorted(flaws) == ["delayed", "mirrored", "none", "none", "none", "none"]
+
+    other = subprocess.run(demo("--quick", "--seed", "1", "--out", str(out)), capture_output=True, text=True)
+    assert other.returncode == 2 and "holds a demo with other settings" in other.stderr
 
 
-@pytest.mark.parametrize("seeds", ["0", "-1"])
-def test_a_senseless_number_of_seeds_is_refused(seeds: str, tmp_path: Path, capsys) -> None:
-    assert main(["demo", "--seeds", seeds, "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"beacon: --seeds: at least 1 is needed, got {seeds}\n"
+def test_flaws_are_what_they_say() -> None:
+    actions = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+    mirrored, delayed = spoilt(actions, "mirrored"), spoilt(actions, "delayed")
+    np.testing.assert_array_equal(mirrored, actions * [1, -1, 1, 1])
+    np.testing.assert_array_equal(delayed[8:], actions[:22])
+    np.testing.assert_array_equal(delayed[:8], np.tile([0, 0, 0, actions[0, 3]], (8, 1)))
+    np.testing.assert_array_equal(spoilt(actions, "none"), actions)
+    assert spoilt(actions[:5], "delayed").shape == (5, 4)
+    kinds = choose_flaws(100, 0.4, 0)
+    assert [kinds.count(kind) for kind in ("mirrored", "delayed", "none")] == [20, 20, 60]
+    assert kinds == choose_flaws(100, 0.4, 0) != choose_flaws(100, 0.4, 1)
+
+
+def test_methods_differ_in_nothing_but_the_method() -> None:
+    configs = [DemoPlan().train_config(m, Path("data")) for m in ("target-only", "cotrain", "beacon")]
+    assert len({config.policy for config in configs}) == 1
+    assert len({config.optimization for config in configs}) == 1
+    assert len({config.data.target for config in configs}) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--workers", "0"], "--workers 0: must be at least 1"),
+        (["--seed", "-1"], "--seed -1: must be at least 0"),
+    ],
+)
+def test_senseless_options_are_refused(arguments: list[str], said: str, tmp_path: Path, capsys) -> None:
+    assert main(["story", *arguments, "--out", str(tmp_path)]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys) -> None:
     (tmp_path / "file").write_text("in the way")
-    assert main(["demo", "--seeds", "1", "--out", str(tmp_path / "file")]) == 1
+    assert main(["story", "--quick", "--out", str(tmp_path / "file" / "story")]) == 1
     error = capsys.readouterr().err
     assert error.startswith("beacon: cannot write") and error.count("\n") == 1

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from beacon.policy import Encoding
     from beacon.weighting import RefreshReport
+    from beacon.weighting.discrepancy import Estimator
 
 NEIGHBOURHOOD = ("knn", "knn-relative", "knn-joint")  # estimators that take a number of neighbours
 REFERENCE_DRAWS = 4  # noise draws per window of the reference, which is measured once
@@ -59,6 +60,9 @@ class BeaconOptions:
     loss_signal: Literal["raw", "phase", "excess"] = "raw"
     # Parts that an episode is divided into for --loss-signal phase.
     phase_knots: int = 10
+    # "motion" multiplies the discrepancy by how badly a window's actions explain the robot's motion beside
+    # them, by a model of the target: finds mirrored, delayed and noisy actions, which no image shows.
+    action_check: Literal["none", "motion"] = "none"
     # Gradient steps of the target-only reference policy, as a share of the run's own. Only the localized
     # discrepancy and --loss-signal excess train one, once, before the first refresh.
     reference_share: float = 0.25
@@ -112,8 +116,7 @@ class Beacon(Method):
                 config=options.weighting,
                 refreshes=_refreshes(options, context.epochs),
                 seed=context.seed,
-                discrepancy=self._policy_discrepancy(),
-                discrepancy_options=options.estimator_options(),
+                discrepancy=self._estimator(),
             )
         except ValueError as error:
             raise UserError(str(error)) from None
@@ -201,11 +204,22 @@ class Beacon(Method):
             discrepancies=self.reweighter.discrepancies,
         )
 
-    def _policy_discrepancy(self) -> PolicyDiscrepancy | None:
-        """The estimator that needs a policy of its own; the others are known by name."""
-        if self.options.weighting.discrepancy != "localized":
-            return None
-        return PolicyDiscrepancy(self.options.localized, self.context, self._reference_steps)
+    def _estimator(self) -> Estimator:
+        """The discrepancy that was chosen; the localized one needs a policy of its own."""
+        from beacon.methods.motion import MotionChecked, misfit_factors
+        from beacon.weighting.discrepancy import make_estimator
+
+        options, context = self.options, self.context
+        name = options.weighting.discrepancy
+        estimator: Estimator
+        if name == "localized":
+            estimator = PolicyDiscrepancy(options.localized, context, self._reference_steps)
+        else:
+            estimator = make_estimator(name, **options.estimator_options())
+        if options.action_check == "motion":
+            factors = misfit_factors(context.windows, context.target)
+            estimator = MotionChecked(estimator, factors[context.source_windows])
+        return estimator
 
     @property
     def _reference_steps(self) -> int:

@@ -1,0 +1,143 @@
+"""Do the actions of a demonstration explain the motion in it? A check of labels that needs no policy.
+
+An action moves the robot, and proprioception records how. A linear model from motion to action, fitted on
+the target, predicts the actions of sound demonstrations of any domain with the same robot; actions that were
+mirrored, delayed or noisy on the way into the dataset do not fit the motion beside them, whatever the
+images show.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beacon.data.episodes import EpisodeSet
+from beacon.data.windows import Windows
+from beacon.weighting.discrepancy import Discrepancy, DiscrepancyInputs, DiscrepancyWarning, Estimator
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+LAGS = 4  # steps of motion after an action: a controller takes some to follow
+RIDGE = 1e-3  # of the mean squared feature
+USUAL = 0.95  # quantile of the target's own misfits that counts as unremarkable
+LARGEST = 5.0  # factor
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Steps of a domain after which enough motion follows: features (S, F), actions (S, A)."""
+
+    rows: NDArray[np.int64]  # (S,) frame of each step
+    episode: NDArray[np.int64]  # (S,) of the set
+    features: Matrix
+    actions: Matrix
+
+    @classmethod
+    def of(cls, episodes: EpisodeSet) -> Motion:
+        """The changes of all proprioception over each of the next `LAGS` steps."""
+        state = np.concatenate([episodes.proprio[key] for key in sorted(episodes.proprio)], axis=1)
+        usable = np.maximum(episodes.lengths - LAGS, 0)
+        episode = np.repeat(np.arange(len(usable)), usable)
+        first = np.cumsum(usable) - usable
+        rows = episodes.starts[episode] + np.arange(len(episode)) - first[episode]
+        change = np.diff(state.astype(np.float64), axis=0, append=state[-1:])  # across episodes: not used
+        features = np.concatenate([change[rows + lag] for lag in range(LAGS)], axis=1)
+        return cls(rows, episode, features, episodes.actions[rows].astype(np.float64))
+
+
+def misfit_factors(windows: Windows, target: int) -> Vector:
+    """How much worse than the target's own each window's actions explain its motion, (N,); 1: no worse.
+
+    The model is fitted on the target; what counts as its usual misfit is found by leaving each target
+    demonstration out in turn. Action dimensions count by how well motion explains them there. A window has
+    the root mean square over the steps of its chunk, in units of `USUAL` of the target's windows.
+    """
+    motions = [Motion.of(one) for one in windows.sets]
+    trusted = motions[target]
+    left_out = _leave_one_out(trusted)
+    spread = trusted.actions.std(axis=0) + 1e-12
+    noise = np.sqrt(np.mean(left_out**2, axis=0)) if len(left_out) else spread
+    explained = np.clip(1 - (noise / spread) ** 2, 0, 1)
+    if len(np.unique(trusted.episode)) < 2 or explained.max() < 0.1:
+        warnings.warn(
+            "the target's proprioception does not explain its actions (or there is but one demonstration); "
+            "--action-check motion has no effect",
+            DiscrepancyWarning,
+            stacklevel=2,
+        )
+        return np.ones(len(windows))
+    noise = np.maximum(noise, 1e-3 * spread)
+    share = explained / explained.sum()
+    scores = []  # of every window, domain after domain
+    for domain, (motion, episodes) in enumerate(zip(motions, windows.sets, strict=True)):
+        if domain == target:
+            residual = left_out
+        else:
+            residual = motion.actions - _predict(_fit(trusted), trusted, motion.features)
+        step = np.full(len(episodes.actions), np.nan)
+        step[motion.rows] = (residual / noise) ** 2 @ share
+        scores.append(_over_chunks(step, episodes, windows.horizon))
+    usual = np.nanquantile(scores[target], USUAL)
+    factor = np.clip(np.concatenate(scores) / usual, 1.0, LARGEST)
+    return np.where(np.isfinite(factor), factor, 1.0)
+
+
+class MotionChecked:
+    """An estimator whose discrepancies are multiplied by `misfit_factors`."""
+
+    def __init__(self, base: Estimator, factors: Vector) -> None:
+        self._base = base
+        self._factors = factors  # (m,) of the source samples
+        self.constant = getattr(base, "constant", False)
+
+    def __call__(self, inputs: DiscrepancyInputs) -> Discrepancy:
+        found = self._base(inputs)
+        if not isinstance(found, Discrepancy):
+            found = Discrepancy(np.asarray(found))
+        checked = {"action_misfit": float(self._factors.mean())}
+        return Discrepancy(found.values * self._factors, {**found.diagnostics, **checked})
+
+
+def _fit(motion: Motion, use: NDArray[np.bool_] | None = None) -> tuple[Vector, Matrix]:
+    """Mean action and coefficients (F, A) of a ridge regression."""
+    x, y = (motion.features, motion.actions) if use is None else (motion.features[use], motion.actions[use])
+    scale = _scale(motion)
+    x = x / scale
+    mean = y.mean(axis=0)
+    gram = x.T @ x + RIDGE * len(x) * np.eye(x.shape[1])
+    return mean, np.linalg.solve(gram, x.T @ (y - mean))
+
+
+def _predict(model: tuple[Vector, Matrix], trusted: Motion, features: Matrix) -> Matrix:
+    return model[0] + (features / _scale(trusted)) @ model[1]
+
+
+def _scale(motion: Motion) -> Vector:
+    return np.asarray(np.sqrt(np.mean(motion.features**2, axis=0)) + 1e-12)
+
+
+def _leave_one_out(motion: Motion) -> Matrix:
+    """What is left of each demonstration's actions by a model of the other demonstrations, (S, A)."""
+    left = np.zeros_like(motion.actions)
+    for episode in np.unique(motion.episode):
+        mine = motion.episode == episode
+        if mine.all():
+            return np.zeros((0, motion.actions.shape[1]))
+        left[mine] = motion.actions[mine] - _predict(_fit(motion, ~mine), motion, motion.features[mine])
+    return left
+
+
+def _over_chunks(step: Vector, episodes: EpisodeSet, horizon: int) -> Vector:
+    """Root mean square over the known steps of every window's chunk, (F,); nan where none is known."""
+    known = np.isfinite(step)
+    totals = np.concatenate([[0.0], np.cumsum(np.where(known, step, 0.0))])
+    counts = np.concatenate([[0], np.cumsum(known)])
+    first = np.arange(len(step))
+    ends = np.repeat(episodes.starts + episodes.lengths, episodes.lengths)
+    last = np.minimum(first + horizon, ends)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.sqrt((totals[last] - totals[first]) / (counts[last] - counts[first])))

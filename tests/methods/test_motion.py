@@ -1,0 +1,86 @@
+"""Actions that do not explain the motion beside them are found, whatever the images show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from demonstrations import make_dataset
+from tiny_runs import metrics, tiny_config
+
+from beacon.data import Windows
+from beacon.data.episodes import EpisodeSet
+from beacon.methods import BeaconOptions
+from beacon.methods.motion import LARGEST, misfit_factors
+from beacon.training import train
+from beacon.weighting import DiscrepancyWarning
+
+STEPS = 20
+
+
+@pytest.fixture(scope="module")
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_dataset(tmp_path_factory.mktemp("motion") / "real.hdf5", 4, steps=STEPS, seed=3)
+
+
+def windows(*paths: Path) -> Windows:
+    sets = [EpisodeSet.load(path, name=path.stem) for path in paths]
+    return Windows(sets, obs_steps=1, horizon=8)
+
+
+def factors_of(path: Path, trusted: Path) -> np.ndarray:
+    """One factor per source demonstration: the largest, since here the hand rests most of the time."""
+    both = windows(path, trusted)
+    found = misfit_factors(both, 1)
+    assert found.shape == (len(both),) and found.min() >= 1 and found.max() <= LARGEST
+    return np.array([found[both.episode == e].max() for e in range(len(both.sets[0]))])
+
+
+def test_sound_demonstrations_of_another_look_are_left_alone(trusted: Path, tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "sim.hdf5", 6, steps=STEPS, seed=1, background=(200, 10, 90))
+    assert factors_of(path, trusted).max() < 1.3
+
+
+@pytest.mark.parametrize("fault", ["mirrored", "delayed", "noisy"])
+def test_faults_of_the_actions_are_found(fault: str, trusted: Path, tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "sim.hdf5", 6, steps=STEPS, seed=1)
+    rng = np.random.default_rng(0)
+    with h5py.File(path, "r+") as file:
+        for name in ("demo_0", "demo_3"):
+            actions = file["data"][name]["actions"]
+            moved = actions[()]
+            if fault == "mirrored":
+                moved[:, :2] *= -1
+            elif fault == "delayed":
+                moved[5:], moved[:5] = moved[:-5].copy(), 0
+            else:
+                moved += rng.normal(0, 0.5, moved.shape)
+            actions[...] = moved
+    found = factors_of(path, trusted)
+    bad = np.isin(np.arange(6), (0, 3))
+    assert found[bad].min() > 1.5 > 1.3 > found[~bad].max()
+
+
+def test_one_target_demonstration_is_no_yardstick(tmp_path: Path) -> None:
+    paths = [
+        make_dataset(tmp_path / f"{name}.hdf5", count, seed=count) for name, count in (("a", 3), ("b", 1))
+    ]
+    with pytest.warns(DiscrepancyWarning, match="but one demonstration"):
+        assert (misfit_factors(windows(*paths), 1) == 1).all()
+
+
+def test_demonstrations_shorter_than_the_look_ahead(trusted: Path, tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "short.hdf5", 2, steps=3)
+    np.testing.assert_array_equal(factors_of(path, trusted), 1.0)
+
+
+def test_the_discrepancy_of_a_run_is_multiplied(trusted: Path, tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "sim.hdf5", 4, steps=STEPS, seed=1, mirrored=True)
+    options = BeaconOptions(action_check="motion")
+    train(tiny_config("beacon", path, trusted, options=options), tmp_path / "checked")
+    train(tiny_config("beacon", path, trusted), tmp_path / "plain")
+    checked, plain = (metrics(tmp_path / name, "refresh")[0] for name in ("checked", "plain"))
+    assert checked["discrepancy/action_misfit"] > 1.2
+    assert checked["discrepancy/mean"] > 1.2 * plain["discrepancy/mean"]
