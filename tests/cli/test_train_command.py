@@ -6,7 +6,7 @@ import json
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -257,20 +257,6 @@ def test_spoiled_run_folder(run: Path, refused: Refuse) -> None:
     (run / "config.yaml").write_text(good)
     (run / "weights" / "windows-00000004.parquet").write_bytes(b"PAR1 but no more")
     assert "windows-00000004.parquet: damaged" in refused("--resume")
-
-
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of one megabyte, where one may be mounted."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("mounting a file system is not allowed here")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 def test_full_disk(

@@ -8,13 +8,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from beacon.errors import UserError
-from beacon.sim import register
-from beacon.sim.registration import TITLES
+from beacon.sim.registration import TITLES  # to import the package is enough to register
 
 
 @pytest.mark.parametrize("title", TITLES.values())
 def test_gymnasiums_checker_is_content(title: str) -> None:
-    register()
     environment = gymnasium.make(
         f"beacon/{title}-v0", domain="texture", region="ood", render_mode="rgb_array"
     )
@@ -25,7 +23,7 @@ def test_gymnasiums_checker_is_content(title: str) -> None:
 
 
 def test_an_episode(make_world: object) -> None:
-    environment = gymnasium.make("beacon.sim.gym:beacon/Lift-v0", render_mode="rgb_array")
+    environment = gymnasium.make("beacon.sim:beacon/Lift-v0", render_mode="rgb_array")
     observation, info = environment.reset(seed=1)
     again, _ = environment.reset(seed=1)
     assert all(np.array_equal(observation[key], again[key]) for key in observation)
@@ -43,7 +41,6 @@ def test_an_episode(make_world: object) -> None:
 
 
 def test_wrong_options() -> None:
-    register()
     for options, message in (({"region": "x"}, "no region"), ({"domain": "x"}, "no domain")):
         with pytest.raises(UserError, match=message):
             gymnasium.make("beacon/Lift-v0", **options)

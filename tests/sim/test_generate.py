@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import h5py
@@ -110,6 +111,15 @@ def test_giving_up_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.Monkey
     )
     with pytest.raises(RunError, match="3 attempts at lift failed in a row"):
         make(tmp_path / "never.hdf5")
+
+
+def test_full_disk_keeps_what_is_done(lift: Path, tiny_disk: Path) -> None:
+    with pytest.raises(RunError, match=r"the disk is full; the \d+ demonstrations before it are kept"):
+        make(tiny_disk / "lift.hdf5")
+    kept = {path: path.stat().st_mtime_ns for path in (tiny_disk / "lift.hdf5.partial").glob("demo_*.hdf5")}
+    subprocess.run(["mount", "-o", "remount,size=20m", str(tiny_disk)], check=True)
+    assert make(tiny_disk / "lift.hdf5").demos == 3
+    assert kept and (tiny_disk / "lift.hdf5").read_bytes() == lift.read_bytes()
 
 
 def test_states_and_model_file_bring_the_demonstration_back(lift: Path) -> None:

@@ -1,11 +1,13 @@
 """Simulation: tasks, domains, experts, demonstrations, rollouts. The only place that imports robosuite.
 
-Names load on first use. ``register()`` makes the Gymnasium environments known.
+Names load on first use. Importing the package makes the environments known to Gymnasium, as is its custom
+since it has no plug-ins: ``import beacon.sim; gymnasium.make("beacon/Stack-v0")``.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -73,3 +75,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"beacon.sim.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'beacon.sim' has no attribute {name!r}")
+
+
+if find_spec("gymnasium") is not None:
+    import_module("beacon.sim.registration").register()
