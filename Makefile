@@ -8,14 +8,15 @@ SYSTEM := libegl1 libgl1 libgl1-mesa-dri chromium
 # One thread a test process: the suite runs on all cores side by side.
 WORKERS ?= $(shell nproc)
 
-.PHONY: help setup demo test bench lint docs clean
+.PHONY: help setup demo test bench lint docs results clean
 help:
 	@echo "make setup   virtual environment with everything that is tested"
-	@echo "make demo    see the reweighting at work: a table and a picture under runs/demo"
+	@echo "make demo    three methods in simulation, a table and a report: runs/demo/report.html"
 	@echo "make test    linters, types and the whole test suite"
 	@echo "make bench   speed, side by side with what you would use instead"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make docs    regenerate the parts of docs/ that commands print"
+	@echo "make results regenerate docs/results.md and its figures from results/"
 
 setup: $(STAMP)
 
@@ -47,6 +48,9 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
+
+results: $(STAMP)
+	$(BIN)/beacon suite table --docs docs
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -9,20 +9,18 @@ import time
 from pathlib import Path
 
 import h5py
-import numpy as np
 import pytest
 
 from beacon.cli.main import main
 from beacon.demo import DemoPlan
-from beacon.demo.spoil import choose_flaws, spoilt
 
 
 def demo(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from beacon.cli.main import entry; entry()", "story", *arguments]
+    return [sys.executable, "-c", "from beacon.cli.main import entry; entry()", "demo", *arguments]
 
 
-def test_the_whole_story_interrupted_and_taken_up_again(tmp_path: Path) -> None:
-    out = tmp_path / "story"
+def test_the_whole_demo_interrupted_and_taken_up_again(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
     process = subprocess.Popen(
         demo("--quick", "--workers", "2", "--out", str(out)),
         stdout=subprocess.PIPE,
@@ -62,23 +60,10 @@ def test_the_whole_story_interrupted_and_taken_up_again(tmp_path: Path) -> None:
     assert "mirrored" in html and "delayed" in html and "data:image/jpeg" in html
     with h5py.File(out / "data" / "source.hdf5") as file:
         flaws = [file["data"][name].attrs["flaw"] for name in file["data"]]
-    assert sorted(flaws) == ["delayed", "mirrored", "none", "none", "none", "none"]
+    assert sorted(flaws) == ["delayed", "delayed", "mirrored", "none", "none", "none"]
 
     other = subprocess.run(demo("--quick", "--seed", "1", "--out", str(out)), capture_output=True, text=True)
     assert other.returncode == 2 and "holds a demo with other settings" in other.stderr
-
-
-def test_flaws_are_what_they_say() -> None:
-    actions = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
-    mirrored, delayed = spoilt(actions, "mirrored"), spoilt(actions, "delayed")
-    np.testing.assert_array_equal(mirrored, actions * [1, -1, 1, 1])
-    np.testing.assert_array_equal(delayed[8:], actions[:22])
-    np.testing.assert_array_equal(delayed[:8], np.tile([0, 0, 0, actions[0, 3]], (8, 1)))
-    np.testing.assert_array_equal(spoilt(actions, "none"), actions)
-    assert spoilt(actions[:5], "delayed").shape == (5, 4)
-    kinds = choose_flaws(100, 0.4, 0)
-    assert [kinds.count(kind) for kind in ("mirrored", "delayed", "none")] == [20, 20, 60]
-    assert kinds == choose_flaws(100, 0.4, 0) != choose_flaws(100, 0.4, 1)
 
 
 def test_methods_differ_in_nothing_but_the_method() -> None:
@@ -96,12 +81,12 @@ def test_methods_differ_in_nothing_but_the_method() -> None:
     ],
 )
 def test_senseless_options_are_refused(arguments: list[str], said: str, tmp_path: Path, capsys) -> None:
-    assert main(["story", *arguments, "--out", str(tmp_path)]) == 2
+    assert main(["demo", *arguments, "--out", str(tmp_path)]) == 2
     assert said in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys) -> None:
     (tmp_path / "file").write_text("in the way")
-    assert main(["story", "--quick", "--out", str(tmp_path / "file" / "story")]) == 1
+    assert main(["demo", "--quick", "--out", str(tmp_path / "file" / "demo")]) == 1
     error = capsys.readouterr().err
     assert error.startswith("beacon: cannot write") and error.count("\n") == 1

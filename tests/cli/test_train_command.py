@@ -316,7 +316,7 @@ def test_a_limit_on_file_sizes(run: Path, finished: Path) -> None:
         (["--method", "magic"], "--method magic: choose one of target-only, source-only"),
         (["--preset", "huge"], "--preset huge: choose one of"),
         (["--statistics", "some"], "invalid choice 'some' for argument '--statistics'"),
-        (["--warmup-epochs", "99"], "no refresh in 20 epochs with 99 to warm up"),
+        (["--warmup-epochs", "99"], "no refresh in 10 epochs with 99 to warm up"),
         (["--seed", "99999999999999999999"], "--seed 99999999999999999999: must be at most"),
         (["--policy.horizon", "7"], "horizon=7"),
         (["--keep", "0"], "--keep 0: must be at least 1"),

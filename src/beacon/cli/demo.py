@@ -1,4 +1,4 @@
-"""``beacon story``: the whole story on one task, on any laptop, in minutes."""
+"""``beacon demo``: the whole story on one task, on any laptop, in minutes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Advance = Callable[[str, float, float], None]
 
 DESCRIPTION = """Demonstrations in simulation, three methods, their success, and a report: RUNS/report.html.
 
-The robot is to lift a cube off a wooden table. There are 5 demonstrations of that, and 100 from another table
-of which 40 are bad: their actions are mirrored or delayed, and no method is told which. Target-only,
-co-training and BEACON train on the same budget and are evaluated from the same initial states.
+The robot is to put one cube onto another, on a wooden table. There are 5 demonstrations of that, and 150 on
+another table, of which 60 are bad: their actions are delayed or mirrored, and no method is told which.
+Target-only, co-training and BEACON train on the same budget and are evaluated from the same initial states.
 
-Takes a quarter of an hour or so on two cores, without a GPU and without a network. Interrupt it when you
+Takes a quarter of an hour at most on two cores, without a GPU and without a network. Interrupt it when you
 like: the same command goes on where it stopped."""
 
 
 @dataclass(frozen=True)
-class StoryOptions:
+class DemoOptions:
     """What the command line takes."""
 
     # Folder for demonstrations, runs and the report.
-    out: Path = Path("runs/story")
+    out: Path = Path("runs/demo")
     # Processes that work side by side. Three share two cores better than two do: there are three methods.
     workers: int = 3
     # Decides the demonstrations, the policies' parameters and everything else that is drawn.
@@ -51,8 +51,8 @@ class StoryOptions:
 def main(arguments: list[str]) -> int:
     """Run the verb."""
     try:
-        options: StoryOptions = parsing.parse(
-            StoryOptions, arguments, prog="beacon story", description=DESCRIPTION
+        options: DemoOptions = parsing.parse(
+            DemoOptions, arguments, prog="beacon demo", description=DESCRIPTION
         )
     except SystemExit as stop:  # the help was asked for
         return stop.code if isinstance(stop.code, int) else 0

@@ -18,12 +18,12 @@ VERBS = {
     "evaluate": "success rates of a policy in simulation",
     "weights": "which demonstrations a run kept, which it let fade; choose by them",
     "report": "one page that shows what runs did: success, weights, demonstrations",
-    "story": "generate, train three methods, evaluate and report, in simulation",
-    "demo": "the reweighting at work on a two-domain problem, as a table and a picture",
+    "suite": "the paper's experiments as grids of runs, and their tables",
+    "demo": "see it work in simulation: demonstrations, three methods, their success, a report",
 }
 
 EXAMPLES = """\
-  beacon demo                     see it work, in under a minute
+  beacon demo                     see it work, in a quarter of an hour
   beacon VERB --help              every option of a verb"""
 
 

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from beacon.data.faults import DELAYED, MIRRORED
 from beacon.data.files import write_bytes
 from beacon.errors import UserError
 from beacon.methods import METHODS
-from beacon.policy.config import EncoderConfig, PolicyConfig
+from beacon.policy.config import PolicyConfig
+from beacon.suites.cell import changed
+from beacon.suites.recommended import RECOMMENDED
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
-from beacon.weighting.config import WeightingConfig
 
 PLAN = "demo.json"
 # Longest first, so that two workers end at about the same time.
@@ -24,17 +26,17 @@ SHOWN = ("target-only", "cotrain", "beacon")  # baselines first
 class DemoPlan:
     """Everything that decides the demo's result."""
 
-    task: str = "lift"
+    task: str = "stack"
     size: str = "small"
     source_domain: str = "source"
     target_domain: str = "texture"  # another table: what the policy has to work on
-    source_demos: int = 100
+    source_demos: int = 150
     target_demos: int = 5
-    flawed: float = 0.4  # share of the source that is spoilt, half of it mirrored, half delayed
-    image_size: int = 64
-    steps: int = 1500
+    faults: tuple[tuple[str, float], ...] = ((DELAYED, 0.2), (MIRRORED, 0.2))  # shares of the source
+    image_size: int | None = None  # as the simulation draws them
+    steps: int = 1000
     steps_per_epoch: int = 100
-    episodes: int = 60
+    episodes: int = 100
     videos: int = 2  # successes and failures of each run to film
     seed: int = 0
     tiny_policy: bool = False
@@ -44,6 +46,7 @@ class DemoPlan:
         """The same story in about a minute: it shows that everything works, and teaches nothing."""
         return cls(
             source_demos=6,
+            faults=((DELAYED, 0.34), (MIRRORED, 0.17)),
             target_demos=2,
             image_size=32,
             steps=20,
@@ -57,8 +60,7 @@ class DemoPlan:
     def train_config(self, method: str, data: Path) -> TrainConfig:
         """The run of one method; all have the same policy, budget and target data."""
         policy, optimization = preset_config("cpu")
-        if self.tiny_policy:
-            policy = _tiny(policy)
+        policy = _tiny(policy) if self.tiny_policy else policy
         source = () if method == "target-only" else (data / "source.hdf5",)
         return TrainConfig(
             method=method,
@@ -74,7 +76,7 @@ class DemoPlan:
     def keep(self, folder: Path) -> None:
         """Note the plan in the folder, or refuse a folder in which another demo was begun."""
         file = folder / PLAN
-        plain: dict[str, Any] = asdict(self)
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         if not file.exists():
             write_bytes(file, (json.dumps(plain, indent=2) + "\n").encode())
             return
@@ -87,18 +89,11 @@ class DemoPlan:
 
 
 def _options(method: str) -> Any:
-    """Options of the method. BEACON weighs demonstrations, not windows, and its discrepancy sees actions:
-
-    with flawed demonstrations in the source, how a frame looks does not say whether to trust its action.
-    """
-    if method == "beacon":
-        return METHODS[method].Options(
-            weighting=WeightingConfig(granularity="demo", discrepancy="knn-joint"), refresh_every=1
-        )
-    return METHODS[method].Options()
+    """Options of the method: the defaults, and for BEACON what we recommend."""
+    options = METHODS[method].Options()
+    return changed(options, RECOMMENDED) if method == "beacon" else options
 
 
 def _tiny(policy: PolicyConfig) -> PolicyConfig:
     encoder = replace(policy.encoder, widths=(8, 8, 8, 8), group_channels=8, keypoints=8)
-    assert isinstance(encoder, EncoderConfig)
     return replace(policy, encoder=encoder, denoiser="mlp", mlp_width=32, mlp_blocks=1, draws=2)

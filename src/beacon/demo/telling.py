@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from beacon.data.faults import write_with_faults
 from beacon.data.files import writing
 from beacon.demo.jobs import EVALUATE, TRAIN, RunJob, perform_all
 from beacon.demo.plan import SHOWN, DemoPlan
-from beacon.demo.spoil import spoil
 from beacon.errors import UserError
 
 # Seconds on one core that one of each takes, roughly: how the stages share the bar.
-COST = {"generate": 0.35, TRAIN: 0.14, EVALUATE: 0.5, "report": 70.0}
+COST = {"generate": 0.5, TRAIN: 0.14, EVALUATE: 0.35, "report": 70.0}
 Advance = Callable[[str, float, float], None]  # what is being done, seconds of work done, in all
 
 
@@ -56,7 +56,7 @@ class _Work:
 
 
 def tell(plan: DemoPlan, folder: Path, *, workers: int = 2, advance: Advance | None = None) -> DemoResult:
-    """Generate, spoil, train, evaluate, report."""
+    """Generate, spoil some, train, evaluate, report."""
     _check_simulator()
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def _make_data(plan: DemoPlan, data: Path, workers: int, work: _Work) -> None:
             generate(config, lambda done, *_, label=label: work.tell(label, "generate", done))
         work.tell(label, "generate", demos)
     if not (data / "source.hdf5").exists():
-        spoil(data / "sound.hdf5", data / "source.hdf5", plan.flawed, plan.seed)
+        write_with_faults(data / "sound.hdf5", data / "source.hdf5", dict(plan.faults), plan.seed)
 
 
 def _finish(plan: DemoPlan, folder: Path, work: _Work) -> DemoResult:

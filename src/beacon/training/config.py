@@ -209,7 +209,7 @@ def preset_config(preset: str) -> tuple[PolicyConfig, OptimizationOptions]:
     if preset == "cpu":
         optimization = replace(
             optimization,
-            steps=2000,
+            steps=1000,
             steps_per_epoch=100,
             batch_size=64,
             learning_rate=1e-3,

@@ -1,0 +1,113 @@
+"""What `beacon suite run` shows while it works."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from beacon.suites.cell import Cell
+from beacon.suites.estimate import Estimate, in_words
+from beacon.suites.grids import Place
+from beacon.suites.perform import TRAIN
+from beacon.suites.results import Folders
+from beacon.suites.runner import Notice
+from beacon.suites.scales import Scale
+
+EVERY = 60.0  # seconds between two lines about a cell where there is no terminal
+
+
+class SuiteProgress:
+    """A bar per cell on a terminal, a line a minute elsewhere."""
+
+    def __init__(
+        self, cells: Sequence[Cell], places: Sequence[Place], folders: Folders, scale: Scale, workers: int
+    ) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self.cells, self.folders, self.scale, self.workers = cells, folders, scale, workers
+        self.labels = {
+            place.cell.key: f"{place.task} {place.gap} {place.row} seed {place.cell.seed}"
+            for place in reversed(places)
+        }
+        self._began: dict[tuple[str, str], tuple[float, int]] = {}
+        self._said: dict[str, float] = {}
+        self._bars: dict[str, Any] = {}
+        self._busy: set[str] = set()
+        self._console = Console(highlight=False)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=self._console,
+            refresh_per_second=2,
+            disable=not self._console.is_terminal,
+        )
+
+    def __enter__(self) -> SuiteProgress:
+        self._progress.__enter__()
+        self._say_left()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.__exit__(kind, error, trace)
+
+    def __call__(self, notice: Notice) -> None:
+        """Show it."""
+        key = notice.cell.key
+        label = self.labels.get(key, f"{notice.cell.task} {notice.cell.method} seed {notice.cell.seed}")
+        if notice.kind == "progress":
+            self._advance(key, label, notice)
+            return
+        if notice.kind == "started":
+            self._say(f"{label}: started ({key})")
+            return
+        bar = self._bars.pop(key, None)
+        if bar is not None:
+            self._progress.remove_task(bar)
+        if notice.kind == "busy":
+            if key not in self._busy:  # it is tried again and again
+                self._say(f"{label}: another process is at it")
+            self._busy.add(key)
+        elif notice.kind == "failed":
+            self._say(f"{label}: failed: {notice.text}")
+        else:
+            self._say(f"{label}: done")
+            self._say_left()
+
+    def _advance(self, key: str, label: str, notice: Notice) -> None:
+        now = time.monotonic()
+        since, first = self._began.setdefault((key, notice.stage), (now, notice.done))
+        left = ""
+        if notice.done > first and now - since > 5:
+            seconds = (now - since) * (notice.total - notice.done) / (notice.done - first)
+            left = f"about {in_words(seconds)} left of it"
+        if not self._progress.disable:
+            if key not in self._bars:
+                self._bars[key] = self._progress.add_task(label, total=None, left="")
+            description = f"{label}: {notice.stage}"
+            self._progress.update(
+                self._bars[key], description=description, completed=notice.done, total=notice.total, left=left
+            )
+        elif now - self._said.get(key, 0.0) > EVERY:
+            self._said[key] = now
+            unit = "step" if notice.stage == TRAIN else "number"
+            text = f"{label}: {notice.stage}, {unit} {notice.done} of {notice.total}"
+            self._say(f"{text}, {left}" if left else text)
+
+    def _say_left(self) -> None:
+        done = sum(self.folders.is_done(cell) for cell in self.cells)
+        seconds = Estimate(self.scale, self.folders.results).left(self.cells, self.folders, self.workers)
+        rest = f", about {in_words(seconds)} left" if seconds else ""
+        self._say(f"{done} of {len(self.cells)} cells done{rest}")
+
+    def _say(self, text: str) -> None:
+        if self._progress.disable:
+            print(text, flush=True)
+        else:
+            self._progress.console.print(text)

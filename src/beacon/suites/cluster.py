@@ -1,0 +1,83 @@
+"""Cells on a Ray cluster instead of processes of this machine. The nodes share both folders."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from types import TracebackType
+from typing import Any
+
+from beacon.errors import RunError, UserError
+from beacon.suites.processes import Event, Work
+
+
+class RayTasks:
+    """The same as `Processes`, with tasks that Ray places; they say when they end, not how far they are."""
+
+    def __init__(self, count: int | None, threads: int | None = 1, gpus: float = 0.0) -> None:
+        try:
+            ray: Any = import_module("ray")
+        except ImportError:
+            raise UserError("--ray needs Ray; pip install 'beacon-cotraining[cluster]'") from None
+        self._ray = ray
+        # RAY_ADDRESS names the cluster; without it, Ray starts on this machine.
+        ray.init(ignore_reinit_error=True, log_to_driver=False)
+        resources = ray.cluster_resources()
+        self.count = count or max(1, int(resources.get("GPU", 0) / gpus if gpus else resources.get("CPU", 1)))
+        self._task = ray.remote(num_cpus=threads or 1, num_gpus=gpus, max_retries=0)(_work)
+        self._threads = threads
+        self._running: dict[str, Any] = {}
+
+    def __enter__(self) -> RayTasks:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._running.values():
+            self._ray.cancel(task, force=True)
+
+    @property
+    def free(self) -> int:
+        """How many more may be started."""
+        return self.count - len(self._running)
+
+    @property
+    def names(self) -> list[str]:
+        """Of those that run."""
+        return list(self._running)
+
+    def start(self, name: str, work: Work, job: Any) -> None:
+        """Begin ``work(job, tell)`` somewhere."""
+        self._running[name] = self._task.remote(work, job, self._threads)
+
+    def events(self) -> list[Event]:
+        """Which tasks ended since the last call."""
+        found = []
+        for name, task in list(self._running.items()):
+            ended, _ = self._ray.wait([task], timeout=0)
+            if not ended:
+                continue
+            del self._running[name]
+            try:
+                kind, value = self._ray.get(task)
+            except self._ray.exceptions.RayError as error:
+                why = f"its task ended early ({type(error).__name__}); the same command goes on with it"
+                kind, value = "failed", ("RunError", why)
+            found.append(Event(name, kind, value))
+        return found
+
+
+def _work(work: Work, job: Any, threads: int | None) -> tuple[str, Any]:
+    """On a node."""
+    if threads is not None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+        import torch
+
+        torch.set_num_threads(threads)
+    try:
+        return "done", work(job, lambda *_: None)
+    except (UserError, RunError) as error:
+        return "failed", (type(error).__name__, str(error))
+    except Exception as error:
+        return "failed", ("RunError", f"{type(error).__name__}: {error}")

@@ -1,0 +1,138 @@
+"""Jobs side by side, each in a process of its own that says how far it is."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from types import TracebackType
+from typing import Any, Literal, Protocol
+
+from beacon.errors import RunError, UserError
+
+POLL = 0.25  # seconds
+Work = Callable[[Any, Callable[..., None]], Any]  # (job, tell) -> result; must be importable by name
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a process said: how far it is, its result, or why it failed."""
+
+    name: str
+    kind: Literal["progress", "done", "failed"]
+    value: Any
+
+
+class Workers(Protocol):
+    """Whoever does jobs side by side."""
+
+    @property
+    def free(self) -> int:
+        """How many more may be started."""
+        ...
+
+    @property
+    def names(self) -> list[str]:
+        """Of those that run."""
+        ...
+
+    def start(self, name: str, work: Work, job: Any) -> None:
+        """Begin ``work(job, tell)``."""
+        ...
+
+    def events(self) -> list[Event]:
+        """What was said since the last call."""
+        ...
+
+
+class Processes:
+    """Up to ``count`` processes; leaving the block stops those that still run."""
+
+    def __init__(self, count: int, threads: int | None = 1) -> None:
+        self.count, self.threads = count, threads
+        self._context = get_context("spawn")  # OpenGL and numba do not survive a fork
+        self._running: dict[str, tuple[Any, Any]] = {}
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process, _ in self._running.values():
+            process.terminate()
+        for process, _ in self._running.values():
+            process.join()
+
+    @property
+    def free(self) -> int:
+        """How many more may be started."""
+        return self.count - len(self._running)
+
+    @property
+    def names(self) -> list[str]:
+        """Of those that run."""
+        return list(self._running)
+
+    def start(self, name: str, work: Work, job: Any) -> None:
+        """Begin ``work(job, tell)``."""
+        ours, theirs = self._context.Pipe(duplex=False)
+        process = self._context.Process(
+            target=_work, args=(work, job, self.threads, theirs), name=name, daemon=True
+        )
+        process.start()
+        theirs.close()
+        self._running[name] = (process, ours)
+
+    def events(self) -> list[Event]:
+        """What was said since the last call, of every process the newest progress only."""
+        found: list[Event] = []
+        for name, (process, connection) in list(self._running.items()):
+            said: list[Event] = []
+            try:
+                while connection.poll():
+                    kind, value = connection.recv()
+                    said.append(Event(name, kind, value))
+            except EOFError:
+                if not said or said[-1].kind == "progress":
+                    text = "its process died (killed, or out of memory); the same command goes on with it"
+                    said.append(Event(name, "failed", ("RunError", text)))
+            found += said[-1:]
+            if said and said[-1].kind != "progress":
+                process.join()
+                connection.close()
+                del self._running[name]
+        return found
+
+
+def failure(event: Event) -> UserError | RunError:
+    """The error of a process that failed, to be raised or shown."""
+    kind, text = event.value
+    return (UserError if kind == "UserError" else RunError)(f"{event.name}: {text}")
+
+
+def _work(work: Work, job: Any, threads: int | None, connection: Any) -> None:
+    """A process: only the parent hears Ctrl-C, and then stops this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    last = [0.0]
+
+    def tell(*value: Any) -> None:
+        # Where nobody listens any more, sending fails: a process does not outlive its parent for long.
+        if time.monotonic() - last[0] > POLL:
+            last[0] = time.monotonic()
+            connection.send(("progress", value))
+
+    with suppress(BrokenPipeError):
+        try:
+            connection.send(("done", work(job, tell)))
+        except (UserError, RunError) as error:
+            connection.send(("failed", (type(error).__name__, str(error))))
+        except Exception as error:
+            connection.send(("failed", ("RunError", f"{type(error).__name__}: {error}")))

@@ -1,0 +1,113 @@
+"""Where a suite keeps things: what is large in the work folder, what is to stay in the results folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from beacon.data.files import write_bytes
+from beacon.errors import UserError
+from beacon.suites.cell import Cell
+from beacon.suites.locks import is_held
+
+NEEDED = ("key", "configuration", "evaluations", "seconds")
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The two folders of a command."""
+
+    work: Path = Path("runs/suites")
+    results: Path = Path("results")
+
+    def resolved(self) -> Folders:
+        """With absolute paths, for other processes."""
+        return Folders(self.work.resolve(), self.results.resolve())
+
+    @property
+    def data(self) -> Path:
+        """Demonstrations."""
+        return self.work / "data"
+
+    def run(self, cell: Cell) -> Path:
+        """The run folder."""
+        return self.work / "runs" / cell.training_key
+
+    def lock(self, cell: Cell) -> Path:
+        """Held by whoever works on the run."""
+        return self.work / "locks" / cell.training_key
+
+    def result(self, cell: Cell) -> Path:
+        """The result; a cell is done when this file is there."""
+        return self.results / "cells" / f"{cell.key}.json"
+
+    def is_done(self, cell: Cell) -> bool:
+        """Whether there is a result."""
+        return self.result(cell).exists()
+
+    def state(self, cell: Cell) -> str:
+        """Done, running or missing."""
+        if self.is_done(cell):
+            return "done"
+        return "running" if is_held(self.lock(cell)) else "missing"
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """The result of a cell."""
+    try:
+        result = json.loads(path.read_text())
+    except (OSError, ValueError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"{path}: not a result of beacon suite ({error}); delete it to run it again"
+        ) from None
+    if not isinstance(result, dict) or any(name not in result for name in NEEDED):
+        raise UserError(f"{path}: not a result of beacon suite; delete it to run it again")
+    if result["key"] != path.stem:
+        raise UserError(f"{path}: is the result of {result['key']}; give it its own name back, or delete it")
+    return result
+
+
+def write_result(path: Path, result: Mapping[str, Any]) -> None:
+    """Write atomically, one line for every list of plain values."""
+    write_bytes(path, (compact(result) + "\n").encode())
+
+
+def compact(value: Any, indent: str = "") -> str:
+    """JSON that a person can read and a version control can compare."""
+    inner = indent + " "
+    if isinstance(value, Mapping) and value:
+        lines = [f"{inner}{json.dumps(str(key))}: {compact(item, inner)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if isinstance(value, list | tuple) and any(isinstance(item, Mapping | list | tuple) for item in value):
+        return "[\n" + ",\n".join(f"{inner}{compact(item, inner)}" for item in value) + f"\n{indent}]"
+    return json.dumps(value)
+
+
+def machine() -> dict[str, Any]:
+    """What the work was done on; no name that identifies it."""
+    import torch
+
+    found: dict[str, Any] = {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "system": platform.system(),
+    }
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name()
+    return found
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

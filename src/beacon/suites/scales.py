@@ -1,0 +1,80 @@
+"""The sizes at which a suite can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from beacon.errors import UserError
+from beacon.training.config import preset_config
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One preset: how much of everything."""
+
+    name: str
+    preset: str  # of `beacon train`
+    size: str  # of the tasks
+    source_demos: int
+    target_demos: int
+    real_demos: int  # target demonstrations in the real-proxy domain
+    scaling: tuple[int, ...]  # target demonstrations of the scaling suite
+    episodes: int
+    real_episodes: int
+    seconds_per_step: float  # of training, roughly, for the first estimate of the time
+    seconds_per_episode: float
+    workers: int  # cells side by side, by default
+    optimization: Mapping[str, Any] = field(default_factory=dict)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    image_size: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """Gradient steps of a run."""
+        return int(self.optimization.get("steps", preset_config(self.preset)[1].steps))
+
+
+_TINY_POLICY = {
+    "encoder": {"widths": [8, 8, 8, 8], "group_channels": 8, "keypoints": 8},
+    "denoiser": "mlp",
+    "mlp_width": 32,
+    "mlp_blocks": 1,
+    "draws": 2,
+}
+
+SCALES = {
+    scale.name: scale
+    for scale in (
+        # The paper's sizes, for one GPU with 48 GB. Times: an estimate, see docs/suites.md.
+        Scale("paper", "paper", "full", 500, 20, 40, (20, 40, 60, 80), 100, 20, 0.08, 6.0, 1),
+        # The same experiments on two cores.
+        Scale("cpu", "cpu", "small", 200, 5, 5, (3, 5, 10, 20), 100, 100, 0.25, 1.5, 2),
+        # Shows in minutes that everything works, and teaches nothing.
+        Scale(
+            "tiny",
+            "cpu",
+            "small",
+            10,
+            2,
+            2,
+            (2, 3),
+            2,
+            2,
+            0.05,
+            3.0,
+            2,
+            optimization={"steps": 20, "steps_per_epoch": 5, "batch_size": 16},
+            policy=_TINY_POLICY,
+            image_size=32,
+        ),
+    )
+}
+
+
+def find_scale(name: str) -> Scale:
+    """A preset by name."""
+    if name not in SCALES:
+        raise UserError(f"--preset {name}: choose one of {', '.join(SCALES)}")
+    return SCALES[name]

@@ -1,0 +1,76 @@
+"""Cells of seconds: real training on small real demonstrations, without rollouts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from demonstrations import make_dataset
+
+from beacon.suites.cell import Cell, DatasetSpec
+from beacon.suites.processes import Processes
+from beacon.suites.results import Folders
+from beacon.suites.runner import run_cells
+
+SOURCE = DatasetSpec("stack", "source", 4)
+TARGET = DatasetSpec("stack", "texture", 3, seed=101)
+POLICY: Mapping[str, Any] = {
+    "horizon": 8,
+    "action_steps": 4,
+    "encoder": {"widths": [8, 8, 8, 8], "keypoints": 4, "group_channels": 8},
+    "denoiser": "mlp",
+    "mlp_width": 16,
+    "mlp_blocks": 1,
+    "draws": 1,
+}
+
+
+def small_cell(method: str = "cotrain", steps: int = 4, **changes: Any) -> Cell:
+    """A cell of a few gradient steps."""
+    values: dict[str, Any] = {
+        "method": method,
+        "sources": (SOURCE,),
+        "target": TARGET,
+        "target_demos": 2,
+        "evaluations": (),
+        "optimization": {"steps": steps, "steps_per_epoch": 2, "batch_size": 8, "warmup_steps": 1},
+        "policy": POLICY,
+    }
+    return Cell(**{**values, **changes})
+
+
+def with_data(folder: Path) -> Folders:
+    """Folders in which the demonstrations are there already."""
+    folders = Folders(folder / "work", folder / "results")
+    make_dataset(folders.data / SOURCE.file_name, 4)
+    make_dataset(folders.data / TARGET.file_name, 3, seed=1, background=(120, 80, 20))
+    return folders
+
+
+def contested() -> list[Cell]:
+    """The cells that several processes compete for."""
+    first = small_cell("beacon", 12)
+    return [first, *(small_cell("cotrain", 12, seed=seed) for seed in range(2)), matched(first)]
+
+
+def matched(cell: Cell) -> Cell:
+    """The control of a cell."""
+    return small_cell("cotrain", cell.steps(), match=cell)
+
+
+def compete(folder: Path) -> None:
+    """Do all of them, and say which were done here."""
+    with Processes(1) as processes:
+        outcome = run_cells(
+            contested(),
+            Folders(folder / "work", folder / "results"),
+            processes,
+            notify=lambda notice: print(notice.kind, notice.cell.key, flush=True),
+        )
+    assert not outcome.failed, outcome.failed
+
+
+if __name__ == "__main__":
+    compete(Path(sys.argv[1]))

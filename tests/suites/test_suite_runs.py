@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_cells import SOURCE, contested, matched, small_cell, with_data
+
+from beacon.suites.cell import Cell
+from beacon.suites.locks import is_held, trying
+from beacon.suites.perform import BUSY, DONE, Assignment, perform
+from beacon.suites.processes import Processes
+from beacon.suites.results import Folders, read_result
+from beacon.suites.runner import Outcome, run_cells
+
+HERE = Path(__file__).parent
+
+
+def competitor(folder: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)])}
+    command = [sys.executable, str(HERE / "small_cells.py"), str(folder)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def silent(*_: object) -> None:
+    return
+
+
+def run(cells: list[Cell], folders: Folders, workers: int = 1) -> Outcome:
+    with Processes(workers) as processes:
+        return run_cells(cells, folders, processes)
+
+
+def test_two_processes_share_the_cells_and_do_none_twice(tmp_path: Path) -> None:
+    folders = with_data(tmp_path)
+    said = [process.communicate(timeout=300) for process in [competitor(tmp_path) for _ in range(2)]]
+    assert not any("Traceback" in error for _, error in said), said
+    wanted = {cell.key for cell in contested()}
+    done = [line.split()[1] for out, _ in said for line in out.splitlines() if line.startswith("done")]
+    assert sorted(done) == sorted(wanted)
+    assert {path.stem for path in (folders.results / "cells").iterdir()} == wanted
+
+
+def test_a_killed_cell_goes_on_in_the_middle_of_its_training(tmp_path: Path) -> None:
+    folders = with_data(tmp_path)
+    cell = small_cell("cotrain", 200)
+    metrics, last = folders.run(cell) / "metrics.jsonl", folders.run(cell) / "checkpoints" / "last"
+    with Processes(1) as processes:
+        processes.start("cell", perform, Assignment(cell, folders.resolved()))
+        until = time.monotonic() + 120
+        while not last.exists():
+            assert time.monotonic() < until and not [e for e in processes.events() if e.kind == "failed"]
+            time.sleep(0.01)
+        assert folders.state(cell) == "running"
+    assert folders.state(cell) == "missing"  # the process is dead, and has let go
+    step = int(last.read_text())
+    assert 0 < step < 200
+    before = [json.loads(line) for line in metrics.read_text().splitlines()]
+    kept = [entry for entry in before if entry["kind"] == "train" and entry["step"] <= step]
+
+    # In a folder of another name: nothing that matters knows where it is.
+    moved = Folders(tmp_path / "moved", folders.results)
+    folders.work.rename(moved.work)
+    assert run([cell], moved).done == 1
+    after = [json.loads(line) for line in (moved.run(cell) / "metrics.jsonl").read_text().splitlines()]
+    # The speeds would differ if those steps had been taken again.
+    assert [entry for entry in after if entry["kind"] == "train"][: len(kept)] == kept and kept
+    assert max(entry["step"] for entry in after) == 200
+    assert read_result(moved.result(cell))["configuration"] == cell.configuration()
+
+
+def test_a_dead_parent_is_not_outlived(tmp_path: Path) -> None:
+    folders = with_data(tmp_path)
+    process = competitor(tmp_path)
+    first = contested()[0]
+    until = time.monotonic() + 120
+    while not is_held(folders.lock(first)):
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    while is_held(folders.lock(first)):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def test_what_a_result_says(tmp_path: Path) -> None:
+    folders = with_data(tmp_path)
+    beacon = small_cell("beacon")
+    control = matched(beacon)
+    assert run([control, beacon], folders, workers=2) == Outcome(2, {}, 0)  # the control waits its turn
+    result = read_result(folders.result(beacon))
+    weights = result["weights"]
+    assert result["key"] == beacon.key and result["seconds"]["training"] > 0
+    assert result["machine"]["threads"] == 1 and result["versions"]["torch"]
+    assert sum(one["mass"] for one in weights["domains"].values()) == pytest.approx(1)
+    roles = {one["role"]: one for one in weights["domains"].values()}
+    assert weights["source_mass"] == pytest.approx(roles["source"]["mass"])
+    # 4 source and 2 target demonstrations of 12 windows, budget n + alpha m.
+    total = sum(one["mean"] * one["windows"] for one in roles.values())
+    assert total == pytest.approx(24 + 0.5 * 48, rel=1e-4)
+    assert 1 <= weights["effective_source_samples"] <= 48
+    matching = read_result(folders.result(control))
+    assert matching["train_config"]["options"]["ratio"] == weights["source_mass"]
+    assert matching["weights"] is None and str(tmp_path) not in folders.result(beacon).read_text()
+    assert folders.result(beacon).stat().st_size < 30_000
+    assert not list(folders.run(beacon).glob("checkpoints/*/optimizer.safetensors"))
+
+    # Another look at the same run does not train again.
+    looked = small_cell("beacon", align=True)
+    trained = (folders.run(beacon) / "metrics.jsonl").stat().st_mtime_ns
+    assert run([looked], folders).done == 1
+    assert (folders.run(beacon) / "metrics.jsonl").stat().st_mtime_ns == trained
+    found = read_result(folders.result(looked))["alignment"]
+    assert set(found["map"]) == {"vision", "observation"}
+    assert sorted(set(found["target"])) == [0, 1]
+    assert len(found["map"]["vision"]["x"]) == len(found["target"])
+    assert 0 <= found["numbers"]["vision"]["after"]["auc"] <= 1
+
+
+def test_a_cell_that_fails_stops_only_those_that_wait_for_it(tmp_path: Path) -> None:
+    folders = with_data(tmp_path)
+    (folders.data / SOURCE.file_name).write_bytes(b"not a dataset")
+    broken, fine = small_cell("beacon"), small_cell("target-only")
+    outcome = run([broken, matched(broken), fine], folders, workers=2)
+    assert (outcome.done, list(outcome.failed), outcome.blocked) == (1, [broken.key], 1)
+    assert SOURCE.file_name in outcome.failed[broken.key]
+
+
+def test_a_cell_that_another_holds_is_left_alone(tmp_path: Path) -> None:
+    folders = with_data(tmp_path).resolved()
+    cell = small_cell()
+    with trying(folders.lock(cell)) as free:
+        assert free and folders.state(cell) == "running"
+        assert perform(Assignment(cell, folders), silent) == BUSY
+        assert not folders.run(cell).exists()
+    assert perform(Assignment(cell, folders), silent) == DONE
+    written = folders.result(cell).stat().st_mtime_ns
+    assert perform(Assignment(cell, folders), silent) == DONE
+    assert folders.result(cell).stat().st_mtime_ns == written
+
+
+def test_a_ray_cluster_does_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    from beacon.suites.cluster import RayTasks
+
+    folders = with_data(tmp_path)
+    wanted = contested()
+    with RayTasks(2) as tasks:
+        assert run_cells(wanted, folders, tasks) == Outcome(len(wanted), {}, 0)

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beacon.cli.main import main
+from beacon.suites.cell import Cell
+from beacon.suites.grids import SELECTION_SEED, SUITES, TEST_SEED, Choice, Place, places
+from beacon.suites.page import write_page
+from beacon.suites.paper import NUMBERS, reported
+from beacon.suites.results import Folders, read_result, write_result
+from beacon.suites.scales import SCALES
+from beacon.suites.sections import make_sections
+from beacon.suites.tables import ResultStore, make_columns
+
+TINY, CPU = SCALES["tiny"], SCALES["cpu"]
+STACK = Choice((0, 1), (), ("stack",), ("texture",))
+
+
+def store_result(
+    folders: Folders, cell: Cell, outcomes: Sequence[Mapping[str, Sequence[float]]], weights: Any = None
+) -> None:
+    """A result with these outcomes, one mapping of criteria for each evaluation."""
+    evaluations = [
+        {
+            "domain": wanted.domain,
+            "region": wanted.region,
+            "seed": wanted.seed,
+            "episodes": wanted.episodes,
+            "states_sha256": f"states of {wanted.seed}",
+            "rates": {name: {"rate": sum(values) / len(values)} for name, values in mine.items()},
+            "outcomes": mine,
+        }
+        for wanted, mine in zip(cell.evaluations, outcomes, strict=True)
+    ]
+    result = {
+        "key": cell.key,
+        "configuration": cell.configuration(),
+        "evaluations": evaluations,
+        "weights": weights,
+        "seconds": {"training": 20.0, "evaluation": 4.0},
+    }
+    write_result(folders.result(cell), result)
+
+
+def stack_outcomes(bits: str) -> dict[str, list[float]]:
+    values = [float(bit) for bit in bits]
+    return {"success": values, "R": values, "S": [0.0] * len(values)}
+
+
+def cell_of(chosen: list[Place], row: str, seed: int) -> Cell:
+    (found,) = (place.cell for place in chosen if place.row == row and place.cell.seed == seed)
+    return found
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    """BEACON 12 of 20 and co-training 6 of 20, over two seeds and the same states."""
+    found = Folders(tmp_path / "work", tmp_path / "results")
+    chosen = places(SUITES["sim2sim"], TINY, STACK)
+    for row, outcomes in {
+        "beacon": ("1111111000", "1111100000"),
+        "cotrain": ("1100000001", "1110000000"),
+    }.items():
+        for seed, bits in enumerate(outcomes):
+            store_result(found, cell_of(chosen, row, seed), [stack_outcomes(bits)])
+    store_result(found, cell_of(chosen, "mmd", 0), [stack_outcomes("1" * 10)])
+    return found
+
+
+def test_pooled_rates_intervals_and_paired_tests(folders: Folders) -> None:
+    chosen = places(SUITES["sim2sim"], TINY, STACK)
+    (column,) = make_columns(SUITES["sim2sim"], TINY, chosen, ResultStore(folders))
+    assert column.criteria == ("R", "S") and column.reference == "beacon"
+    lines = {line.row: line for line in column.lines}
+    beacon, cotrain = lines["beacon"].rates["R"], lines["cotrain"].rates["R"]
+    assert (beacon.successes, beacon.episodes, beacon.seeds) == (12, 20, {0: 0.7, 1: 0.5})
+    # Wilson's interval for 12 of 20, by hand: (0.6 + 0.09604 ± 1.96·√(0.012 + 0.0024010)) / 1.19207.
+    assert (beacon.low, beacon.high) == pytest.approx((0.38658, 0.78119), abs=1e-4)
+    assert (beacon.paper, cotrain.paper, lines["beacon"].rates["S"].paper) == (0.89, 0.33, 0.77)
+    # Seed 0: five states only BEACON, one only co-training; seed 1: two only BEACON.
+    assert cotrain.against is not None
+    assert (cotrain.against.pairs, cotrain.against.only_reference, cotrain.against.only_row) == (20, 7, 1)
+    assert cotrain.against.p_value == pytest.approx(2 * (1 + 8) / 2**8)
+    assert cotrain.against.difference == pytest.approx(0.3)
+    # Of MMD only seed 0 is done, so that only its states are paired: three that BEACON does not solve.
+    assert lines["mmd"].rates["R"].against is not None
+    assert lines["mmd"].rates["R"].against.pairs == 10
+    assert lines["mmd"].rates["R"].against.p_value == pytest.approx(2 / 2**3)
+    assert not lines["uot"].rates and "cotrain-0.5" not in lines
+
+
+def test_states_that_differ_are_not_paired(folders: Folders) -> None:
+    chosen = places(SUITES["sim2sim"], TINY, STACK)
+    path = folders.result(cell_of(chosen, "mmd", 0))
+    path.write_text(path.read_text().replace("states of 1000", "other states"))
+    (column,) = make_columns(SUITES["sim2sim"], TINY, chosen, ResultStore(folders))
+    assert {line.row: line for line in column.lines}["mmd"].rates["R"].against is None
+
+
+def test_the_table_says_it(folders: Folders, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--preset", "tiny", "--results", str(folders.results), "--tasks", "stack"]
+    assert main(["suite", "table", "sim2sim", *options, "--markdown"]) == 0
+    said = capsys.readouterr().out
+    assert "| BEACON | 20 | 60% (39 to 78) | 89% | 0% (0 to 16) | 77% | 0: 70, 1: 50 | – |" in said
+    row = "| Co-training, 0.9 | 20 | 30% (15 to 52) | 33% | 0% (0 to 16) | 25% | 0: 30, 1: 30 |"
+    assert f"{row} +30 points, p = 0.07 |" in said
+    assert main(["suite", "table", "sim2sim", *options, "--json"]) == 0
+    (column,) = json.loads(capsys.readouterr().out)["columns"]
+    assert column["lines"][2]["rates"]["R"]["against"]["only_reference"] == 7
+    assert main(["suite", "list", "sim2sim", *options, "--gaps", "texture", "--seeds", "0"]) == 0
+    assert "3 done, 0 running, 6 missing" in capsys.readouterr().out
+
+
+def test_the_page_and_its_figures(folders: Folders, tmp_path: Path) -> None:
+    page, *figures = write_page(folders, tmp_path / "docs", ["tiny"])
+    text = page.read_text()
+    assert "## sim2sim, preset tiny" in text and "| 60% (39 to 78) |" in text and "## ablation" not in text
+    # The cells of two target demonstrations are those of the first rung of scaling.
+    assert [figure.name for figure in figures] == ["tiny-sim2sim.svg", "tiny-scaling.svg"]
+    drawing = figures[0].read_text()
+    assert "60%, paper 89%" in drawing and str(tmp_path) not in drawing + text
+    again = write_page(folders, tmp_path / "docs", ["tiny"])
+    assert again == [page, *figures] and figures[0].read_text() == drawing
+
+
+def test_what_weights_find_by_kind_of_fault(tmp_path: Path) -> None:
+    folders = Folders(tmp_path / "work", tmp_path / "results")
+    chosen = places(SUITES["contaminated"], TINY, STACK)
+    for seed, auc in enumerate((0.9, 0.6)):
+        flaws = {"none": {"demos": 7, "mean": 0.5}, "noisy": {"demos": 3, "mean": 0.2, "auc": auc}}
+        domain = {"role": "target", "windows": 10, "mean": 2.0}
+        weights = {
+            "domains": {"a": domain},
+            "source_mass": 0.8,
+            "effective_samples": 5.0,
+            "phase_explains": 0.1,
+            "rank_correlation_with_distance": None,
+            "auc": auc,
+            "flaws": flaws,
+        }
+        cell = cell_of(chosen, "beacon", seed)
+        store_result(folders, cell, [stack_outcomes("10")], weights)
+    sections = make_sections(SUITES["contaminated"], TINY, chosen, ResultStore(folders))
+    _, faults, weighed = sections
+    assert faults.headings == ("task and method", "all faults", "noisy")
+    assert faults.rows == (("stack: BEACON", "0.75 (0.90, 0.60)", "0.75 (0.90, 0.60)"),)
+    assert weighed.rows[0][1:4] == ("0.80 (0.80, 0.80)", "2.00 (2.00, 2.00)", "0.50 (0.50, 0.50)")
+
+
+def test_the_sweep_goes_where_the_selection_states_say(tmp_path: Path) -> None:
+    folders = Folders(tmp_path / "work", tmp_path / "results")
+    best = {"lambda_1": 0.1, "lambda_2": 0.001, "lambda_d": 0.4, "alpha": 0.3}
+
+    def planned() -> list[Place]:
+        return places(SUITES["sensitivity"], TINY, Choice((0,)), ResultStore(folders))
+
+    for stage in range(5):
+        chosen = planned()
+        groups = list(dict.fromkeys(place.detail.split(",")[0] for place in chosen))
+        assert groups == [*best, "chosen"][: stage + 1]
+        for place in chosen:
+            assert [one.seed for one in place.cell.evaluations] == [SELECTION_SEED, TEST_SEED]
+            weighting = place.cell.train_config(Path()).options.weighting
+            good = sum(getattr(weighting, name) == value for name, value in best.items())
+            selection = stack_outcomes("1" * good + "0" * (4 - good))
+            # On the test states it is the other way round, which must not matter.
+            store_result(folders, place.cell, [selection, stack_outcomes("0" * good + "1" * (4 - good))])
+    last = next(place.cell for place in planned() if place.row == "chosen")
+    weighting = last.train_config(Path()).options.weighting
+    assert {name: getattr(weighting, name) for name in best} == best
+
+
+def test_every_number_of_the_paper_has_its_place() -> None:
+    scale = SCALES["paper"]
+    for name in ("sim2sim", "sim2real", "ablation", "scaling"):
+        found: dict[tuple[str, Any, str], float] = {}
+        for place in places(SUITES[name], scale, Choice((0,))):
+            for criterion in ("R", "S", "score", "success"):
+                value = reported(name, place.row, place.column, criterion, scale.scaling)
+                if value is not None and place.row != "beacon-paper":
+                    found[place.row, place.column, criterion] = value
+        assert len(found) == sum(suite == name for suite, *_ in NUMBERS)
+    assert reported("sim2sim", "mmd", ("mug-cleanup", "texture-view", ""), "score") == 0.29
+    assert reported("sim2real", "ms-beacon", ("stack", "real-proxy", "ood"), "S") == 0.45
+    assert reported("scaling", "beacon", ("stack", "texture-view", "n=80"), "S", scale.scaling) == 0.80
+    assert reported("scaling", "beacon", ("stack", "texture-view", "n=20"), "S", CPU.scaling) == 0.80
+
+
+def test_averages_are_those_that_the_paper_prints() -> None:
+    """Its own last column, from R and rounded entries: a check on what was copied."""
+    tasks = (("stack", "R"), ("mug-cleanup", "score"), ("threading", "success"))
+    for gap, expected in (
+        ("texture", {"cotrain": 0.32, "mmd": 0.60, "uot": 0.52, "beacon": 0.64}),
+        ("texture-view", {"cotrain": 0.18, "mmd": 0.41, "uot": 0.32, "beacon": 0.45}),
+    ):
+        for row, average in expected.items():
+            values = [NUMBERS["sim2sim", row, (task, gap, ""), criterion] for task, criterion in tasks]
+            assert sum(values) / 3 == pytest.approx(average, abs=0.0051)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "nothing"], "there is no suite 'nothing'"),
+        (["table", "nothing"], "there is no suite 'nothing'"),
+        (["run", "sim2sim", "--preset", "huge"], "--preset huge: choose one of paper, cpu, tiny"),
+        (["run", "sim2sim", "--workers", "0"], "--workers 0"),
+        (["run", "sim2sim", "--seeds", "-1"], "--seeds -1"),
+        (["table"], "name a suite"),
+        (["throw"], "there is no 'beacon suite throw'"),
+        (["run", "sim2sim", "--tasks", "lift"], "--tasks lift"),
+    ],
+)
+def test_wrong_input_is_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["suite", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_without_ray_it_says_what_to_install(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    if find_spec("ray") is not None:
+        pytest.skip("Ray is installed")
+    arguments = ["suite", "run", "sim2sim", "--ray", "--work", str(tmp_path), "--results", str(tmp_path)]
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert "cluster" in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"key": "x"}', "\x00"])
+def test_a_damaged_result_is_one_line(
+    folders: Folders, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = places(SUITES["sim2sim"], TINY, STACK)
+    path = folders.result(cell_of(chosen, "mmd", 0))
+    path.write_text(text)
+    arguments = ["--preset", "tiny", "--results", str(folders.results), "--tasks", "stack"]
+    assert main(["suite", "table", "sim2sim", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert path.name in error and error.count("\n") == 1
+
+
+def test_a_result_under_another_name_is_refused(folders: Folders) -> None:
+    chosen = places(SUITES["sim2sim"], TINY, STACK)
+    first, second = (folders.result(cell_of(chosen, row, 0)) for row in ("mmd", "uot"))
+    first.rename(second)
+    with pytest.raises(ValueError, match="is the result of"):
+        read_result(second)
+
+
+def test_there_is_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["suite", "table", "ablation", "--results", str(tmp_path)]) == 2
+    assert "beacon suite run ablation" in capsys.readouterr().err
