@@ -29,7 +29,8 @@ def test_the_example_is_sixty_lines_and_beacon_beats_uniform_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "CONTRIBUTING.md", "docs/method.md", "docs/methods.md", "docs/add-a-method.md"]
+    "document",
+    ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))],
 )
 def test_links_lead_somewhere(document: str) -> None:
     text = (ROOT / document).read_text()
