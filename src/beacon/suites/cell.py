@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ class DatasetSpec:
     seed: int = 0
     faults: tuple[tuple[str, float], ...] = ()  # kinds and their shares of the demonstrations
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A hash of all of it."""
         return digest({"format": FORMAT, **_plain(self)})
@@ -122,12 +123,12 @@ class Cell:
         decisive = {**self.training(), "task": self.task, "evaluations": evaluations}
         return {**decisive, "align": _both(self)} if self.align else decisive
 
-    @property
+    @cached_property
     def training_key(self) -> str:
         """The run folder's name: cells that differ in their evaluations alone share a run."""
         return digest(self.training())
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The name of the result."""
         return digest(self.configuration())

@@ -45,7 +45,7 @@ class Ring:
     height: float  # of the centre above the table
 
 
-RINGS = {"small": Ring(0.034, 0.004, 0.115), "full": Ring(0.0165, 0.003, 0.12)}
+RINGS = {"small": Ring(0.028, 0.004, 0.115), "full": Ring(0.0165, 0.003, 0.12)}
 
 
 class Threading(Task):
@@ -74,7 +74,7 @@ class Threading(Task):
                 joint_noise=0.01,
                 camera=CLOSE_CAMERA,
                 rotated_camera=CLOSE_CAMERA.about_table(-45),
-                regions={"needle": regions.box((-0.10, 0.06), (0.06, 0.16), (-np.pi / 2, -np.pi / 2))},
+                regions={"needle": regions.box((-0.13, 0.09), (0.05, 0.19), (-np.pi / 2, -np.pi / 2))},
                 arm=SIDEWAYS_JOINTS,
             ),
             "full": Size(
