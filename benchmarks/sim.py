@@ -127,10 +127,10 @@ def evaluation(task: str, size: str, episodes: int) -> dict[str, float]:
     return {"episodes_per_minute": 60 * episodes / spent, "horizon": world.task.size.horizon}
 
 
-def expert_rates(size: str, episodes: int) -> dict[str, dict[str, float]]:
+def expert_rates(size: str, episodes: int, tasks: Sequence[str]) -> dict[str, dict[str, float]]:
     """Successes of the scripted experts over fresh states."""
     rates = {}
-    for task in TASKS:
+    for task in tasks:
         world = World(task, "source", size)
         episode = Episode(world)
         solved, lengths = 0.0, []
@@ -152,12 +152,14 @@ def main() -> None:
         "--experts", type=int, metavar="N", help="only count the experts' successes over N episodes"
     )
     parser.add_argument("--size", choices=("small", "full"), help="only this size; by default both")
+    parser.add_argument("--task", choices=tuple(TASKS), help="only this task; by default all")
     options = parser.parse_args()
+    tasks = [options.task] if options.task else list(TASKS)
     sizes = [options.size] if options.size else ["small", "full"]
     results: dict[str, Any] = {}
     if options.experts:
         for size in sizes:
-            results[size] = expert_rates(size, options.experts)
+            results[size] = expert_rates(size, options.experts, tasks)
             for task, row in results[size].items():
                 print(
                     f"{size:<6} {task:<12} {row['successes']:.0f} of {row['episodes']:.0f} "
@@ -171,7 +173,7 @@ def main() -> None:
                 f"{size}: the same picture {theirs['frame_ms'] / here['frame_ms']:.1f} times faster, "
                 f"a control step {theirs['step_ms'] / here['step_ms']:.1f} times"
             )
-        for task in TASKS:
+        for task in tasks:
             for size in sizes:
                 found = {**demonstrations(task, size, 5), **evaluation(task, size, 5)}
                 results[f"{task} {size}"] = _show(f"{task} {size}", found)
