@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """A job in the background inherits that interrupts are ignored, and would pass that on."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
