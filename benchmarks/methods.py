@@ -25,7 +25,14 @@ from rich.console import Console
 from rich.table import Table
 
 from beacon.data import RobomimicWriter
-from beacon.methods import METHODS, BeaconOptions, CoTrainingOptions, MmdOptions, UotOptions
+from beacon.methods import (
+    METHODS,
+    BeaconOptions,
+    CoTrainingOptions,
+    MmdOptions,
+    PaperBeaconOptions,
+    UotOptions,
+)
 from beacon.methods.dtw import align_all
 from beacon.training import DataOptions, RunOptions, TrainConfig, Trainer, preset_config
 from beacon.training.run_folder import RunFolder
@@ -41,7 +48,8 @@ RIVALS: dict[str, tuple[str, Any]] = {
     "uot (diag)": ("uot", UotOptions()),
     "uot (outer)": ("uot", UotOptions(reference="outer")),
     "beacon": ("beacon", BeaconOptions()),
-    "beacon (amortized)": ("beacon", BeaconOptions(refresh="amortized")),
+    "beacon (paper)": ("beacon-paper", PaperBeaconOptions()),
+    "beacon (paper, amortized)": ("beacon-paper", PaperBeaconOptions(refresh="amortized")),
     "remix": ("remix", METHODS["remix"].Options()),
 }
 

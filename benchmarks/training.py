@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
 from beacon.data import EpisodeSet, RobomimicWriter, Windows
-from beacon.methods import METHODS, BeaconOptions, CoTrainingOptions
+from beacon.methods import METHODS
 from beacon.policy import PRESETS, DiffusionPolicy, ObservationSpec, PolicyConfig
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
 from beacon.training.records import describe
@@ -164,10 +164,9 @@ def make_trainer(folder: Path, config: TrainConfig, name: str) -> Trainer:
 def run_config(folder: Path, method: str, steps: int, epoch: int, **options: Any) -> TrainConfig:
     """A run at the cpu preset's sizes on the benchmark's demonstrations."""
     policy, optimization = preset_config("cpu")
-    kinds = {"beacon": BeaconOptions, "cotrain": CoTrainingOptions}
     return TrainConfig(
         method=method,
-        options=kinds.get(method, METHODS[method].Options)(**options),
+        options=METHODS[method].Options(**options),
         data=DataOptions(source=(folder / "sim.hdf5",), target=folder / "real.hdf5"),
         policy=policy,
         optimization=replace(optimization, steps=steps, steps_per_epoch=epoch),
@@ -213,8 +212,10 @@ def bench_loop(folder: Path, steps: int) -> dict[str, float]:
 def bench_refresh(folder: Path, steps: int, epoch: int) -> dict[str, float]:
     """BEACON against co-training at the same number of gradient steps."""
     base = time_run(folder, run_config(folder, "cotrain", steps, epoch, ratio="natural"), "cotrain")
-    exact = time_run(folder, run_config(folder, "beacon", steps, epoch, refresh="exact"), "exact")
-    amortized = time_run(folder, run_config(folder, "beacon", steps, epoch, refresh="amortized"), "amortized")
+    exact = time_run(folder, run_config(folder, "beacon-paper", steps, epoch, refresh="exact"), "exact")
+    amortized = time_run(
+        folder, run_config(folder, "beacon-paper", steps, epoch, refresh="amortized"), "amortized"
+    )
     return {
         "cotrain_seconds_per_step": base,
         "exact_over_cotrain": exact / base,

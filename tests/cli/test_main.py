@@ -12,7 +12,7 @@ import pytest
 from beacon import __version__
 from beacon.cli import main as command
 from beacon.cli.main import VERBS, main
-from beacon.methods import METHODS
+from beacon.methods import METHODS, Beacon
 
 
 def imports(*arguments: str) -> set[str]:
@@ -48,7 +48,13 @@ def test_help_of_every_method(method: str, capsys: pytest.CaptureFixture[str]) -
     assert main(["train", "--method", method, "--help"]) == 0
     out = capsys.readouterr().out
     assert "--steps-per-epoch" in out and "--policy.encoder.widths" in out
-    assert ("--lambda-d" in out) == (method == "beacon")
+    assert ("--lambda-d" in out) == issubclass(METHODS[method], Beacon)
+
+
+def test_help_of_train_names_every_method(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Methods: {', '.join(METHODS)}." in said and "beacon-paper as the paper has it" in said
 
 
 def test_unknown_verb(capsys: pytest.CaptureFixture[str]) -> None:

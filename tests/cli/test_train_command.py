@@ -94,10 +94,12 @@ def test_one_target_demonstration_is_a_warning(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = make_dataset(tmp_path / "one.hdf5", 1, steps=1, seed=9)
-    arguments = ["--source", str(source), "--target", str(one), "--out", str(tmp_path / "run"), *SMALL]
-    assert main(["train", *arguments]) == 0
+    arguments = ["--source", str(source), "--target", str(one), *SMALL]
+    assert main(["train", *arguments, "--out", str(tmp_path / "run")]) == 0
+    (alone,) = capsys.readouterr().err.splitlines()
+    assert main(["train", *arguments, "--method", "beacon-paper", "--out", str(tmp_path / "paper")]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 2 and lines[0] == alone
     assert "the target is a single demonstration" in lines[0] and "less certain" in lines[0]
     # Raised at every refresh, shown once.
     assert "no spread of their own" in lines[1]

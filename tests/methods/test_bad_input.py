@@ -31,6 +31,10 @@ SOURCE, OTHER, TARGET = ("--source", "{source}"), ("--source", "{other}"), ("--t
             "--localized.radius 0.0: must be above 0",
         ),
         (("--proprio", "elbow", *SOURCE, *TARGET), "elbow"),
+        (
+            ("--steps-per-epoch", "200", *SOURCE, *TARGET),
+            "no refresh in 1 epochs with 1 to warm up; take more --steps, --refresh exact, or fewer",
+        ),
         (("--loss-signal", "guess", *SOURCE, *TARGET), "invalid choice 'guess'"),
     ],
 )
@@ -44,7 +48,7 @@ def test_one_clear_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     given = [a.format(source=source, other=other_source, target=target) for a in arguments]
-    code = main(["train", *given, "--out", str(tmp_path / "run"), "--steps", "100"])
+    code = main(["train", *given, "--out", str(tmp_path / "run"), "--steps", "200"])
     complaint = capsys.readouterr().err.strip()
     assert code == 2
     assert message in complaint and len(complaint.splitlines()) == 1

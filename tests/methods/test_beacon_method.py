@@ -20,7 +20,7 @@ from tiny_runs import (
 )
 
 from beacon.errors import RunError, UserError
-from beacon.methods import BeaconOptions, CoTrainingOptions, Measurements
+from beacon.methods import CoTrainingOptions, Measurements, PaperBeaconOptions
 from beacon.policy import Encoding
 from beacon.training import Trainer, train
 from beacon.training.run_folder import RunFolder
@@ -30,14 +30,14 @@ from beacon.weighting import DiscrepancyWarning, WeightingConfig
 def make_trainer(source: Path, target: Path, tmp_path: Path, **options: Any) -> Trainer:
     epochs = options.pop("epochs", 6)
     weighting = WeightingConfig(**options.pop("weighting", {}))
-    chosen = BeaconOptions(weighting=weighting, **options)
-    config = tiny_config("beacon", source, target, options=chosen, steps=2 * epochs)
+    chosen = PaperBeaconOptions(weighting=weighting, **options)
+    config = tiny_config("beacon-paper", source, target, options=chosen, steps=2 * epochs)
     return Trainer(config, RunFolder(tmp_path / "run"))
 
 
 def test_frozen_at_one_it_is_co_training_bit_for_bit(source: Path, target: Path, tmp_path: Path) -> None:
-    frozen = BeaconOptions(weighting=WeightingConfig(p0="ones", alpha=1.0, eta_q=0.0))
-    train(tiny_config("beacon", source, target, options=frozen), tmp_path / "beacon")
+    frozen = PaperBeaconOptions(weighting=WeightingConfig(p0="ones", alpha=1.0, eta_q=0.0))
+    train(tiny_config("beacon-paper", source, target, options=frozen), tmp_path / "beacon")
     natural = CoTrainingOptions(ratio="natural")
     train(tiny_config("cotrain", source, target, options=natural), tmp_path / "cotrain")
     for step in ("00000002", "00000004", "00000006"):
@@ -136,8 +136,8 @@ def test_proportional_sampling(source: Path, target: Path, tmp_path: Path) -> No
 
 
 def test_proportional_sampling_resumes_exactly(source: Path, target: Path, tmp_path: Path) -> None:
-    options = BeaconOptions(sampling="proportional", refresh_every=2)
-    config = tiny_config("beacon", source, target, options=options, steps=8)
+    options = PaperBeaconOptions(sampling="proportional", refresh_every=2)
+    config = tiny_config("beacon-paper", source, target, options=options, steps=8)
     train(config, tmp_path / "whole")
     train_with_stops(config, tmp_path / "parts", 3, 7)
     assert_same_runs(tmp_path / "whole", tmp_path / "parts")
@@ -189,8 +189,8 @@ def test_amortized_uses_the_losses_of_real_steps(source: Path, target: Path, tmp
 
 
 def test_amortized_resumes_exactly(source: Path, target: Path, tmp_path: Path) -> None:
-    options = BeaconOptions(refresh="amortized", max_age=1, refresh_every=2)
-    config = tiny_config("beacon", source, target, options=options, steps=12)
+    options = PaperBeaconOptions(refresh="amortized", max_age=1, refresh_every=2)
+    config = tiny_config("beacon-paper", source, target, options=options, steps=12)
     train(config, tmp_path / "whole")
     train_with_stops(config, tmp_path / "parts", 1, 5, 10, 12)
     assert_same_runs(tmp_path / "whole", tmp_path / "parts")
@@ -208,13 +208,13 @@ def test_measurements_of_a_nan_policy_end_the_run(source: Path, target: Path, tm
 
 def test_contradictions_are_refused_before_data_is_read(tmp_path: Path) -> None:
     absent = tmp_path / "absent.hdf5"
-    convex = BeaconOptions(weighting=WeightingConfig(update="convex"))
+    convex = PaperBeaconOptions(weighting=WeightingConfig(update="convex"))
     with pytest.raises(UserError, match="--update convex is for one source domain, not 2"):
-        tiny_config("beacon", (absent, absent), absent, options=convex)
+        tiny_config("beacon-paper", (absent, absent), absent, options=convex)
     with pytest.raises(UserError, match="no refresh in 3 epochs with 3 to warm up"):
-        tiny_config("beacon", absent, absent, options=BeaconOptions(warmup_epochs=3))
+        tiny_config("beacon-paper", absent, absent, options=PaperBeaconOptions(warmup_epochs=3))
     with pytest.raises(UserError, match="--exclude-same-demo is for --discrepancy knn"):
-        BeaconOptions(weighting=WeightingConfig(discrepancy="classifier"), exclude_same_demo=True)
+        PaperBeaconOptions(weighting=WeightingConfig(discrepancy="classifier"), exclude_same_demo=True)
 
 
 def test_impossible_budget_is_the_users_error(source: Path, target: Path, tmp_path: Path) -> None:
@@ -225,8 +225,10 @@ def test_impossible_budget_is_the_users_error(source: Path, target: Path, tmp_pa
 def test_without_cameras_there_is_no_vision(source: Path, target: Path, tmp_path: Path) -> None:
     blind: dict[str, Any] = {"cameras": ()}
     with pytest.raises(UserError, match="--features obs"):
-        Trainer(tiny_config("beacon", source, target, data=blind), RunFolder(tmp_path / "run"))
-    config = tiny_config("beacon", source, target, options=BeaconOptions(features="obs"), data=blind)
+        Trainer(tiny_config("beacon-paper", source, target, data=blind), RunFolder(tmp_path / "run"))
+    config = tiny_config(
+        "beacon-paper", source, target, options=PaperBeaconOptions(features="obs"), data=blind
+    )
     train(config, tmp_path / "run")
     assert len(metrics(tmp_path / "run", "refresh")) == OPTIMIZATION.epochs
 
@@ -234,7 +236,7 @@ def test_without_cameras_there_is_no_vision(source: Path, target: Path, tmp_path
 def test_a_single_target_demonstration(source: Path, tmp_path: Path) -> None:
     one = make_dataset(tmp_path / "one.hdf5", 1, steps=7, seed=9)
     with pytest.warns(UserWarning, match="a single demonstration.*less certain"):
-        train(tiny_config("beacon", source, one), tmp_path / "run")
+        train(tiny_config("beacon-paper", source, one), tmp_path / "run")
     assert len(metrics(tmp_path / "run", "train")) == OPTIMIZATION.steps
 
 
@@ -244,7 +246,7 @@ def test_a_single_target_window(source: Path, tmp_path: Path) -> None:
         pytest.warns(DiscrepancyWarning, match="no spread"),
         pytest.warns(UserWarning, match="a single demonstration"),
     ):
-        train(tiny_config("beacon", source, one), tmp_path / "run")
+        train(tiny_config("beacon-paper", source, one), tmp_path / "run")
 
 
 def test_features_choose_the_embedding(source: Path, target: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from tiny_runs import TINY, assert_same_runs, metrics, tiny_config, train_with_stops
 
 from beacon.errors import UserError
-from beacon.methods import BeaconOptions
+from beacon.methods import PaperBeaconOptions
 from beacon.methods.localized import LocalizedOptions
 from beacon.methods.loss_signal import phase_baseline
 from beacon.training import Trainer, train
@@ -36,8 +36,8 @@ def go_home(path: Path, way: float) -> None:
 @pytest.mark.parametrize("discrepancy", ["knn", "classifier", "localized"])
 def test_all_six_ablations_train(update, discrepancy, source: Path, target: Path, tmp_path: Path) -> None:
     weighting = WeightingConfig(update=update, discrepancy=discrepancy)
-    options = BeaconOptions(weighting=weighting, localized=SHORT)
-    train(tiny_config("beacon", source, target, options=options), tmp_path / "run")
+    options = PaperBeaconOptions(weighting=weighting, localized=SHORT)
+    train(tiny_config("beacon-paper", source, target, options=options), tmp_path / "run")
     lines = metrics(tmp_path / "run", "refresh")
     assert len(lines) == 3
     for line in lines:
@@ -47,22 +47,22 @@ def test_all_six_ablations_train(update, discrepancy, source: Path, target: Path
 def test_several_sources_log_domain_weights_and_masses(
     source: Path, other_source: Path, target: Path, tmp_path: Path
 ) -> None:
-    train(tiny_config("beacon", (source, other_source), target), tmp_path / "run")
+    train(tiny_config("beacon-paper", (source, other_source), target), tmp_path / "run")
     for line in metrics(tmp_path / "run", "refresh"):
         assert line["domain_weight/sim"] + line["domain_weight/other"] == pytest.approx(1)
         assert sum(line[f"mass/{name}"] for name in ("sim", "other", "real")) == pytest.approx(14 + 36)
-    pooled = BeaconOptions(weighting=WeightingConfig(pool_sources=True, update="convex"))
-    train(tiny_config("beacon", (source, other_source), target, options=pooled), tmp_path / "pooled")
+    pooled = PaperBeaconOptions(weighting=WeightingConfig(pool_sources=True, update="convex"))
+    train(tiny_config("beacon-paper", (source, other_source), target, options=pooled), tmp_path / "pooled")
     assert metrics(tmp_path / "pooled", "refresh")[-1]["domain_weight/sim"] == 1
 
 
 def test_convex_with_several_sources_is_refused_before_data_are_read(tmp_path: Path) -> None:
-    options = BeaconOptions(weighting=WeightingConfig(update="convex"))
+    options = PaperBeaconOptions(weighting=WeightingConfig(update="convex"))
     missing = (tmp_path / "a.hdf5", tmp_path / "b.hdf5")
     with pytest.raises(
         UserError, match="--update convex is for one source domain, not 2; say --pool-sources"
     ):
-        tiny_config("beacon", missing, tmp_path / "t.hdf5", options=options)
+        tiny_config("beacon-paper", missing, tmp_path / "t.hdf5", options=options)
 
 
 def test_mass_leaves_a_domain_with_corrupted_actions_in_a_few_refreshes(tmp_path: Path) -> None:
@@ -77,10 +77,10 @@ def test_mass_leaves_a_domain_with_corrupted_actions_in_a_few_refreshes(tmp_path
         for demo in file["data"].values():
             demo["actions"][...] = rng.uniform(-1, 1, demo["actions"].shape)
     config = tiny_config(
-        "beacon",
+        "beacon-paper",
         (corrupted, clean),
         target,
-        options=BeaconOptions(warmup_epochs=2),  # of a policy that knows nothing, losses say nothing
+        options=PaperBeaconOptions(warmup_epochs=2),  # of a policy that knows nothing, losses say nothing
         policy=FAST,
         steps=100,
         steps_per_epoch=20,
@@ -122,8 +122,8 @@ def test_phases_without_target_windows_borrow_from_their_neighbours() -> None:
 def test_other_signals_train_and_resume_exactly(
     signal, refresh, source: Path, target: Path, tmp_path: Path
 ) -> None:
-    options = BeaconOptions(loss_signal=signal, refresh=refresh)
-    config = tiny_config("beacon", source, target, options=options)
+    options = PaperBeaconOptions(loss_signal=signal, refresh=refresh)
+    config = tiny_config("beacon-paper", source, target, options=options)
     train(config, tmp_path / "whole")
     train_with_stops(config, tmp_path / "parts", 3)
     assert_same_runs(tmp_path / "whole", tmp_path / "parts")
@@ -132,7 +132,7 @@ def test_other_signals_train_and_resume_exactly(
 
 def test_the_phase_signal_is_what_the_reweighter_sees(source: Path, target: Path, tmp_path: Path) -> None:
     trainer = Trainer(
-        tiny_config("beacon", source, target, options=BeaconOptions(loss_signal="phase")),
+        tiny_config("beacon-paper", source, target, options=PaperBeaconOptions(loss_signal="phase")),
         RunFolder(tmp_path / "run"),
     )
     report = trainer.method.between_epochs(0)
@@ -149,9 +149,9 @@ def test_excess_over_the_reference_finds_demonstrations_that_contradict_the_targ
     target = make_dataset(tmp_path / "real.hdf5", 8, steps=8, seed=3, background=(60, 50, 40))
     for path, way in ((mirrored, 1.0), (clean, -1.0), (target, -1.0)):
         go_home(path, way)
-    options = BeaconOptions(loss_signal="excess", reference_share=1.0, features="obs")
+    options = PaperBeaconOptions(loss_signal="excess", reference_share=1.0, features="obs")
     config = tiny_config(
-        "beacon",
+        "beacon-paper",
         (mirrored, clean),
         target,
         options=options,
@@ -184,4 +184,4 @@ def test_excess_over_the_reference_finds_demonstrations_that_contradict_the_targ
 )
 def test_bad_options_are_refused(options, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        BeaconOptions(**options)
+        PaperBeaconOptions(**options)

@@ -11,19 +11,19 @@ import torch
 from tiny_runs import Stopped, assert_same_runs, metrics, stop_at, tiny_config
 
 from beacon.errors import UserError
-from beacon.methods import BeaconOptions
+from beacon.methods import PaperBeaconOptions
 from beacon.methods.localized import DenoiserLosses, LocalizedOptions, PolicyDiscrepancy
 from beacon.training import Trainer, train
 from beacon.training.run_folder import RunFolder
 from beacon.weighting import WeightingConfig, localized_discrepancy
 
 SHORT = LocalizedOptions(steps=30, evaluate_every=10, learning_rate=3e-3, draws=2)
-LOCALIZED = BeaconOptions(weighting=WeightingConfig(discrepancy="localized"), localized=SHORT)
+LOCALIZED = PaperBeaconOptions(weighting=WeightingConfig(discrepancy="localized"), localized=SHORT)
 
 
 @pytest.fixture
 def trainer(source: Path, other_source: Path, target: Path, tmp_path: Path) -> Trainer:
-    config = tiny_config("beacon", (source, other_source), target, options=LOCALIZED)
+    config = tiny_config("beacon-paper", (source, other_source), target, options=LOCALIZED)
     made = Trainer(config, RunFolder(tmp_path / "run"))
     made.folder.path.mkdir()
     return made
@@ -111,7 +111,7 @@ def test_every_source_domain_gets_a_number_of_its_own(trainer: Trainer) -> None:
 
 
 def test_it_is_estimated_once_and_never_again_on_resume(source: Path, target: Path, tmp_path: Path) -> None:
-    config = tiny_config("beacon", source, target, options=LOCALIZED)
+    config = tiny_config("beacon-paper", source, target, options=LOCALIZED)
     train(config, tmp_path / "whole")
     assert "discrepancy/localized/sim" in metrics(tmp_path / "whole", "refresh")[0]
     assert "discrepancy/localized/sim" not in metrics(tmp_path / "whole", "refresh")[1]

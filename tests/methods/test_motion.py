@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import warnings
 from pathlib import Path
+from typing import get_args
 
 import h5py
 import numpy as np
@@ -12,7 +15,9 @@ from tiny_runs import metrics, tiny_config
 
 from beacon.data import Windows
 from beacon.data.episodes import EpisodeSet
+from beacon.errors import UserError
 from beacon.methods import BeaconOptions
+from beacon.methods.beacon import ActionCheck
 from beacon.methods.motion import LARGEST, misfit_factors
 from beacon.training import train
 from beacon.weighting import DiscrepancyWarning
@@ -34,7 +39,7 @@ def factors_of(path: Path, trusted: Path) -> np.ndarray:
     """One factor per source demonstration: the largest, since here the hand rests most of the time."""
     both = windows(path, trusted)
     found = misfit_factors(both, 1)
-    assert found.shape == (len(both),) and found.min() >= 1 and found.max() <= LARGEST
+    assert found is not None and found.shape == (len(both),) and found.min() >= 1 and found.max() <= LARGEST
     return np.array([found[both.episode == e].max() for e in range(len(both.sets[0]))])
 
 
@@ -67,8 +72,50 @@ def test_one_target_demonstration_is_no_yardstick(tmp_path: Path) -> None:
     paths = [
         make_dataset(tmp_path / f"{name}.hdf5", count, seed=count) for name, count in (("a", 3), ("b", 1))
     ]
-    with pytest.warns(DiscrepancyWarning, match="but one demonstration"):
-        assert (misfit_factors(windows(*paths), 1) == 1).all()
+    assert misfit_factors(windows(*paths), 1) is None
+    train(tiny_config("beacon", *paths, data={"target_demos": 1}), tmp_path / "auto")
+    assert "discrepancy/action_misfit" not in metrics(tmp_path / "auto", "refresh")[0]
+    asked = tiny_config("beacon", *paths, options=BeaconOptions(action_check="motion"))
+    with pytest.warns(
+        DiscrepancyWarning, match=r"but one demonstration.*--action-check motion has no effect"
+    ):
+        train(asked, tmp_path / "motion")
+
+
+def test_motion_that_explains_nothing_is_no_yardstick(trusted: Path, tmp_path: Path) -> None:
+    target = Path(shutil.copy(trusted, tmp_path / "real.hdf5"))
+    rng = np.random.default_rng(0)
+    with h5py.File(target, "r+") as file:
+        for demo in file["data"].values():
+            demo["actions"][...] = rng.normal(size=demo["actions"].shape)
+    assert misfit_factors(windows(trusted, target), 1) is None
+
+
+def test_dimensions_that_never_move_in_the_target_do_not_count(tmp_path: Path) -> None:
+    target = make_dataset(tmp_path / "real.hdf5", 4, steps=STEPS, seed=3, action_dim=7)
+    path = make_dataset(tmp_path / "sim.hdf5", 6, steps=STEPS, seed=1, action_dim=7)
+    rng = np.random.default_rng(0)
+    with h5py.File(path, "r+") as file:
+        for demo in file["data"].values():
+            demo["actions"][:, 2:6] = rng.normal(0, 0.05, (STEPS, 4))
+    assert factors_of(path, target).max() < 1.3
+
+
+def test_without_proprioception_only_an_explicit_check_is_refused(trusted: Path, tmp_path: Path) -> None:
+    blind = [Path(shutil.copy(trusted, tmp_path / f"{name}.hdf5")) for name in ("sim", "real")]
+    for path in blind:
+        with h5py.File(path, "r+") as file:
+            for demo in file["data"].values():
+                del demo["obs/robot0_eef_pos"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(tiny_config("beacon", *blind), tmp_path / "auto")
+    assert "discrepancy/action_misfit" not in metrics(tmp_path / "auto", "refresh")[0]
+    with pytest.raises(UserError, match="no proprioception to check actions by; say --action-check none"):
+        train(
+            tiny_config("beacon", *blind, options=BeaconOptions(action_check="motion")), tmp_path / "motion"
+        )
+    assert not (tmp_path / "motion").exists()
 
 
 def test_demonstrations_shorter_than_the_look_ahead(trusted: Path, tmp_path: Path) -> None:
@@ -78,9 +125,10 @@ def test_demonstrations_shorter_than_the_look_ahead(trusted: Path, tmp_path: Pat
 
 def test_the_discrepancy_of_a_run_is_multiplied(trusted: Path, tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "sim.hdf5", 4, steps=STEPS, seed=1, mirrored=True)
-    options = BeaconOptions(action_check="motion")
-    train(tiny_config("beacon", path, trusted, options=options), tmp_path / "checked")
-    train(tiny_config("beacon", path, trusted), tmp_path / "plain")
-    checked, plain = (metrics(tmp_path / name, "refresh")[0] for name in ("checked", "plain"))
+    for check in get_args(ActionCheck):
+        options = BeaconOptions(action_check=check)
+        train(tiny_config("beacon", path, trusted, options=options), tmp_path / check)
+    checked, auto, plain = (metrics(tmp_path / name, "refresh")[0] for name in ("motion", "auto", "none"))
+    assert auto == checked
     assert checked["discrepancy/action_misfit"] > 1.2
     assert checked["discrepancy/mean"] > 1.2 * plain["discrepancy/mean"]

@@ -85,7 +85,9 @@ def test_weights_are_those_of_the_tables(page: tuple[Path, Report], trained: Pat
         assert f"{mine.mean():.3g} ±" in mark.name
         counts = np.array(mark.heights, float) * len(mine)
         np.testing.assert_allclose(counts.sum(), len(mine), rtol=1e-3)
-        np.testing.assert_allclose(counts, np.histogram(mine, np.array(mark.edges, float))[0], atol=0.6)
+        edges = np.array(mark.edges, float)
+        edges[[0, -1]] += -1e-3, 1e-3  # rounded, and whole demonstrations weigh as much as the heaviest
+        np.testing.assert_allclose(counts, np.histogram(mine, edges)[0], atol=0.6)
 
     history = pq.read_table(trained / "beacon" / "weights" / "episodes.parquet").to_pydict()
     last = np.array(history["step"]) == max(history["step"])
@@ -103,7 +105,7 @@ def test_origins_are_the_demonstrations_own(page: tuple[Path, Report], trained: 
     figures = figures_of(page[1])
     windows = pq.read_table(trained / "beacon" / "weights" / "windows-00000016.parquet").to_pydict()
     episode, weight = np.array(windows["episode"]), np.array(windows["weight"])
-    means = np.array([weight[episode == e].mean() for e in range(14)])
+    means = np.array([weight[episode == e].mean() for e in range(14)]).round(12)
     library = page[1].assets[0].library
     places = np.array(
         [json.loads(a["placements"])["square"][:2] for s in library.sets for a in s.episode_attributes]
@@ -119,7 +121,8 @@ def test_origins_are_the_demonstrations_own(page: tuple[Path, Report], trained: 
 
     flaws = figures["flaws"].panels[0]
     bad = np.arange(14) < 5
-    area = (means[~bad][:, None] > means[bad][None]).mean()
+    good, spoilt = means[~bad][:, None], means[bad][None]
+    area = (good > spoilt).mean() + 0.5 * (good == spoilt).mean()  # some weigh the same
     assert flaws.note == f"AUC mirrored {area:.2f}"
     assert [mark.name.split(":")[0] for mark in flaws.marks] == ["sound", "mirrored"]
 

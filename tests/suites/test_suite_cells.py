@@ -4,19 +4,20 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from small_cells import SOURCE, matched, small_cell
 
 from beacon.errors import UserError
+from beacon.methods import BeaconOptions, PaperBeaconOptions
 from beacon.suites import grids
 from beacon.suites.cell import DatasetSpec
-from beacon.suites.grids import SUITES, Choice, cells, places
-from beacon.suites.recommended import RECOMMENDED
+from beacon.suites.grids import SUITES, Choice, Place, cells, places
 from beacon.suites.scales import SCALES
 from beacon.training.config import preset_config
+from beacon.weighting import WeightingConfig
 
 CPU = SCALES["cpu"]
 
@@ -93,9 +94,42 @@ def test_the_first_table_is_whole_and_seeds_come_one_after_the_other() -> None:
     assert len(chosen) == 2 * 3 * 2 * len(rows)
     assert [place.cell.seed for place in chosen] == [0] * 54 + [1] * 54
     (recommended, *_) = (place.cell for place in chosen if place.row == "beacon")
-    assert recommended.options == RECOMMENDED
+    assert not recommended.options and recommended.train_config(Path()).options == BeaconOptions()
     asked = places(SUITES["sim2sim"], CPU, Choice((0,), ("cotrain-0.5",), ("stack",), ("texture",)))
     assert [place.cell.train_config(Path()).options.ratio for place in asked] == [0.5]
+
+
+def options_of(place: Place) -> BeaconOptions:
+    return place.cell.train_config(Path()).options
+
+
+def test_rows_of_the_papers_method_have_its_options() -> None:
+    rows = {place.row: place for place in places(SUITES["contaminated"], CPU, Choice((0,), tasks=("stack",)))}
+    assert options_of(rows["beacon-paper"]) == PaperBeaconOptions()
+    label_aware = WeightingConfig(granularity="demo", discrepancy="knn-joint", lambda_d=0.4)
+    assert options_of(rows["beacon-joint"]) == PaperBeaconOptions(label_aware, features="obs", k=20)
+    ablation = places(SUITES["ablation"], CPU, Choice((0,)))
+    assert len(ablation) == 12 and {place.cell.method for place in ablation} == {"beacon-paper"}
+    for place in ablation:
+        mine = options_of(place)
+        ablated = {name: getattr(mine.weighting, name) for name in ("update", "discrepancy", "granularity")}
+        assert mine == PaperBeaconOptions(replace(WeightingConfig(), **ablated))
+    # Where a suite has no row of that name, it is the method's.
+    assert places(SUITES["ablation"], CPU, Choice((0,), ("beacon-paper",))) == ablation
+
+
+def test_the_sweep_starts_at_the_defaults_and_changes_what_it_sweeps() -> None:
+    (usual,) = places(SUITES["sim2sim"], CPU, Choice((0,), ("beacon",), ("stack",), ("texture",)))
+    start = grids._swept(CPU, 0, {})
+    assert start.training_key == usual.cell.training_key and start.key != usual.cell.key
+    swept = grids._swept(CPU, 0, {"alpha": 0.123})
+    changed = replace(BeaconOptions().weighting, alpha=0.123)
+    assert swept.train_config(Path()).options == BeaconOptions(changed)
+    assert swept.training()["options"] == asdict(BeaconOptions(changed))
+    for place in places(SUITES["sensitivity"], CPU, Choice((0,))):
+        name, _, value = place.row.partition("=")
+        expected = replace(BeaconOptions().weighting, **{name: float(value)})
+        assert options_of(place) == BeaconOptions(expected)
 
 
 def test_a_control_brings_the_cell_that_it_waits_for() -> None:

@@ -6,17 +6,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small_cells import SOURCE, contested, matched, small_cell, with_data
 
+from beacon.cli.main import main
+from beacon.methods import BeaconOptions
 from beacon.suites.cell import Cell
+from beacon.suites.grids import SUITES, Choice, cells, places
 from beacon.suites.locks import is_held, trying
 from beacon.suites.perform import BUSY, DONE, Assignment, perform
 from beacon.suites.processes import Processes
 from beacon.suites.results import Folders, read_result
 from beacon.suites.runner import Outcome, run_cells
+from beacon.suites.scales import SCALES
 
 HERE = Path(__file__).parent
 
@@ -105,7 +110,7 @@ def test_what_a_result_says(tmp_path: Path) -> None:
     assert weights["source_mass"] == pytest.approx(roles["source"]["mass"])
     # 4 source and 2 target demonstrations of 12 windows, budget n + alpha m.
     total = sum(one["mean"] * one["windows"] for one in roles.values())
-    assert total == pytest.approx(24 + 0.5 * 48, rel=1e-4)
+    assert total == pytest.approx(24 + BeaconOptions().weighting.alpha * 48, rel=1e-4)
     assert 1 <= weights["effective_source_samples"] <= 48
     matching = read_result(folders.result(control))
     assert matching["train_config"]["options"]["ratio"] == weights["source_mass"]
@@ -147,11 +152,46 @@ def test_a_cell_that_another_holds_is_left_alone(tmp_path: Path) -> None:
     assert folders.result(cell).stat().st_mtime_ns == written
 
 
-def test_a_ray_cluster_does_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
+def test_a_ray_cluster_does_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import ray
+
     from beacon.suites.cluster import RayTasks
 
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     folders = with_data(tmp_path)
-    wanted = contested()
+    damaged = replace(SOURCE, seed=7)
+    (folders.data / damaged.file_name).write_bytes(b"not a dataset")
+    broken = small_cell("cotrain", sources=(damaged,))
+    fine = small_cell("beacon")
     with RayTasks(2) as tasks:
-        assert run_cells(wanted, folders, tasks) == Outcome(len(wanted), {}, 0)
+        assert ray.is_initialized() and tasks.free == 2
+        outcome = run_cells([fine, broken], folders, tasks)
+        assert outcome.done == 1 and list(outcome.failed) == [broken.key], outcome
+        assert damaged.file_name in outcome.failed[broken.key]
+        assert read_result(folders.result(fine))["machine"]["threads"] == 1
+
+        # The command line hands its cells to the same cluster, and leaves it as it was.
+        chosen = places(SUITES["contaminated"], SCALES["tiny"], Choice((0,), ("target-only",), ("stack",)))
+        (cell,) = cells(chosen)
+        asked = ["contaminated", "--preset", "tiny", "--methods", "target-only", "--tasks", "stack"]
+        folders = Folders(tmp_path / "suite", tmp_path / "suite-results")
+        where = ["--work", str(folders.work), "--results", str(folders.results)]
+        assert main(["suite", "run", *asked, "--seeds", "0", *where, "--ray"]) == 0
+        captured = capsys.readouterr()
+        assert "1 of 1 cells are done" in captured.out, captured
+        assert len(read_result(folders.result(cell))["evaluations"][0]["outcomes"]["R"]) == 2
+        assert ray.is_initialized()
+    assert not ray.is_initialized()
+
+
+def test_a_ray_cluster_that_is_not_there_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "nowhere")
+    where = ["--work", str(tmp_path / "work"), "--results", str(tmp_path / "results")]
+    assert main(["suite", "run", "contaminated", "--preset", "tiny", *where, "--ray"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("beacon: --ray: RAY_ADDRESS nowhere cannot be reached") and error.count("\n") == 1

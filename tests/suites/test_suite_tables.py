@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -225,9 +225,10 @@ def test_wrong_input_is_one_line(
     assert said in error and error.count("\n") == 1
 
 
-def test_without_ray_it_says_what_to_install(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    if find_spec("ray") is not None:
-        pytest.skip("Ray is installed")
+def test_without_ray_it_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
     arguments = ["suite", "run", "sim2sim", "--ray", "--work", str(tmp_path), "--results", str(tmp_path)]
     assert main(arguments) == 2
     error = capsys.readouterr().err

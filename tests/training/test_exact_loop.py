@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from tiny_runs import OPTIMIZATION, TINY, metrics, tiny_config
 
 from beacon.data import Normalizer, Windows, load_domains
-from beacon.methods import BeaconOptions
+from beacon.methods import PaperBeaconOptions
 from beacon.methods.sampling import shuffled
 from beacon.policy import DiffusionPolicy, ObservationSpec
 from beacon.training import train
@@ -73,10 +73,10 @@ def test_it_is_the_papers_loop(source: Path, target: Path, tmp_path: Path) -> No
         p0="target_one",
     )
     config = tiny_config(
-        "beacon",
+        "beacon-paper",
         source,
         target,
-        options=BeaconOptions(weighting=weighting, k=K),
+        options=PaperBeaconOptions(weighting=weighting, k=K),
         steps=EPOCHS * STEPS,
         steps_per_epoch=STEPS,
         batch_size=BATCH,

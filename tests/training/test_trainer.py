@@ -18,7 +18,7 @@ from tiny_runs import TINY, Stopped, assert_same_runs, metrics, stop_at, tiny_co
 from beacon import load_policy
 from beacon.data import EpisodeSet
 from beacon.errors import UserError
-from beacon.methods import BeaconOptions
+from beacon.methods import BeaconOptions, PaperBeaconOptions
 from beacon.training import OptimizationOptions, TrainConfig, Trainer, train
 from beacon.training.optimization import half_squared_norm, learning_rate
 from beacon.training.run_folder import RunFolder
@@ -55,7 +55,7 @@ def run(source: Path, other_source: Path, target: Path, tmp_path_factory: pytest
     """A run with two sources, validation and all logs."""
     path = tmp_path_factory.mktemp("runs") / "full"
     config = tiny_config(
-        "beacon",
+        "beacon-paper",
         (source, other_source),
         target,
         data={"validation": target},
@@ -194,8 +194,8 @@ def test_weight_tables(run: Path) -> None:
 def test_pooled_sources_have_no_domain_weights(
     source: Path, other_source: Path, target: Path, tmp_path: Path
 ) -> None:
-    options = BeaconOptions(weighting=WeightingConfig(pool_sources=True))
-    train(tiny_config("beacon", (source, other_source), target, options=options), tmp_path / "run")
+    options = PaperBeaconOptions(weighting=WeightingConfig(pool_sources=True))
+    train(tiny_config("beacon-paper", (source, other_source), target, options=options), tmp_path / "run")
     last = metrics(tmp_path / "run", "refresh")[-1]
     weights = {name: value for name, value in last.items() if name.startswith("domain_weight/")}
     assert set(weights.values()) <= {1.0}
@@ -251,7 +251,9 @@ def test_the_way_it_is_run_may_change(source: Path, target: Path, tmp_path: Path
 def test_refresh_less_often_than_checkpoints_resumes_tables_too(
     source: Path, target: Path, tmp_path: Path
 ) -> None:
-    config = tiny_config("beacon", source, target, options=BeaconOptions(refresh_every=3), steps=10)
+    config = tiny_config(
+        "beacon-paper", source, target, options=PaperBeaconOptions(refresh_every=3), steps=10
+    )
     train(config, tmp_path / "whole")
     train_with_stops(config, tmp_path / "parts", 5, 10)
     assert_same_runs(tmp_path / "whole", tmp_path / "parts")

@@ -123,3 +123,31 @@ def _without(name: str) -> DiscrepancyInputs:
 
     inputs = make_inputs(demonstrations(6, 0), demonstrations(3, 1))
     return replace(inputs, **{f"source_{name}": None, f"target_{name}": None})
+
+
+def test_within_the_tolerance_all_demonstrations_are_equally_far() -> None:
+    source = demonstrations(PLACES, 0)
+    inputs = make_inputs(source, demonstrations(5, 1, shift=0.5))
+    plain, tolerant = (
+        np.bincount(source[1], weights=KNNRelative(tolerance=tolerance)(inputs).values) / STEPS
+        for tolerance in (0.0, 3.0)
+    )
+    assert plain.std() > 0.02 * plain.mean()
+    assert np.median(tolerant) == pytest.approx(np.median(plain))
+    assert np.mean(np.isclose(tolerant, np.median(tolerant))) > 0.9
+
+
+def test_what_is_remarkably_far_stays_so() -> None:
+    source = demonstrations(PLACES, 0)
+    features = source[2].copy()
+    near = source[1] < 6
+    features[~near, 3] += 2.0  # most of the source looks otherwise, a few demonstrations do not
+    source = (source[0], source[1], features, source[3])
+    inputs = make_inputs(source, demonstrations(5, 1))
+    values = np.bincount(source[1], weights=KNNRelative(tolerance=2.0)(inputs).values) / STEPS
+    assert values[:6].max() < values[6:].min()
+
+
+def test_a_tolerance_is_not_negative() -> None:
+    with pytest.raises(ValueError, match="tolerance"):
+        KNNRelative(tolerance=-1.0)

@@ -23,6 +23,7 @@ import tyro
 
 from beacon.cli import parsing
 from beacon.errors import UserError
+from beacon.methods import DEFAULT_METHOD, METHODS
 from beacon.policy.config import PolicyConfig
 from beacon.training.config import DataOptions, OptimizationOptions, RunOptions, TrainConfig, preset_config
 
@@ -41,9 +42,11 @@ Examples:
   beacon train --source sim.hdf5 --target real.hdf5 --out runs/beacon --watch
   beacon train --out runs/beacon --resume
 
-Each method has options of its own: see beacon train --method M --help. The run folder gets config.yaml,
-metrics.jsonl (also as TensorBoard), checkpoints/ and weights/. A run that was cut off goes on with --resume
-and ends with the same policy, bit for bit on the CPU, as one that was not."""
+Methods: {methods}.
+beacon is BEACON as we recommend it, beacon-paper as the paper has it. Each method has options of its own: see
+beacon train --method M --help. The run folder gets config.yaml, metrics.jsonl (also as TensorBoard),
+checkpoints/ and weights/. A run that was cut off goes on with --resume and ends with the same policy, bit for
+bit on the CPU, as one that was not."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class TrainArguments(Generic[Options]):
     run: Annotated[RunOptions, tyro.conf.arg(name="")]
     policy: PolicyConfig
     # How source data is used.
-    method: str = "beacon"
+    method: str = DEFAULT_METHOD
     # Sizes of policy and training: "cpu" for minutes on one core, "paper" for a GPU.
     preset: Literal["cpu", "paper"] = "cpu"
     # Go on with the run in --out.
@@ -96,9 +99,7 @@ def _main(arguments: list[str]) -> int:
 
 def parse(arguments: list[str]) -> TrainArguments[Any]:
     """Parse with the options of the chosen method and the defaults of the chosen preset."""
-    from beacon.methods import METHODS
-
-    method, preset = _value(arguments, "--method", "beacon"), _value(arguments, "--preset", "cpu")
+    method, preset = _value(arguments, "--method", DEFAULT_METHOD), _value(arguments, "--preset", "cpu")
     if method not in METHODS:
         raise UserError(f"--method {method}: choose one of {', '.join(METHODS)}")
     policy, optimization = preset_config(preset)
@@ -118,7 +119,7 @@ def parse(arguments: list[str]) -> TrainArguments[Any]:
             TrainArguments[kind],  # type: ignore[valid-type]
             arguments,
             prog="beacon train",
-            description=DESCRIPTION,
+            description=DESCRIPTION.format(methods=", ".join(METHODS)),
             default=defaults,
         )
     except UserError as error:
@@ -128,8 +129,6 @@ def parse(arguments: list[str]) -> TrainArguments[Any]:
 
 def _other_methods(complaint: str, method: str) -> str:
     """Which methods have the option that this one does not know."""
-    from beacon.methods import METHODS
-
     if not complaint.startswith("unrecognized options: --"):
         return ""
     option = complaint.removeprefix("unrecognized options: ").split(",")[0].split(";")[0].split("=")[0]

@@ -12,8 +12,6 @@ from beacon.data.files import write_bytes
 from beacon.errors import UserError
 from beacon.methods import METHODS
 from beacon.policy.config import PolicyConfig
-from beacon.suites.cell import changed
-from beacon.suites.recommended import RECOMMENDED
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
 
 PLAN = "demo.json"
@@ -64,7 +62,7 @@ class DemoPlan:
         source = () if method == "target-only" else (data / "source.hdf5",)
         return TrainConfig(
             method=method,
-            options=_options(method),
+            options=METHODS[method].Options(),
             data=DataOptions(source=source, target=data / "target.hdf5", image_size=self.image_size),
             policy=policy,
             optimization=replace(
@@ -86,12 +84,6 @@ class DemoPlan:
             found = None
         if found != plain:
             raise UserError(f"{folder} holds a demo with other settings; delete it, or choose another --out")
-
-
-def _options(method: str) -> Any:
-    """Options of the method: the defaults, and for BEACON what we recommend."""
-    options = METHODS[method].Options()
-    return changed(options, RECOMMENDED) if method == "beacon" else options
 
 
 def _tiny(policy: PolicyConfig) -> PolicyConfig:

@@ -10,7 +10,7 @@ Nothing here waits for torch, so that a command line knows the methods and their
 from __future__ import annotations
 
 from beacon.methods.base import EpochReport, Measurements, Method, MethodContext, Reference
-from beacon.methods.beacon import Beacon, BeaconOptions
+from beacon.methods.beacon import Beacon, BeaconOptions, PaperBeacon, PaperBeaconOptions
 from beacon.methods.cotrain import CoTraining, CoTrainingOptions
 from beacon.methods.mmd import Mmd, MmdOptions
 from beacon.methods.registry import METHODS, find_installed, register
@@ -24,10 +24,14 @@ register("cotrain")(CoTraining)
 register("mmd")(Mmd)
 register("uot")(Uot)
 register("beacon")(Beacon)
+register("beacon-paper")(PaperBeacon)
 register("remix")(Remix)
 find_installed()
 
+DEFAULT_METHOD = "beacon"  # of the command line
+
 __all__ = [
+    "DEFAULT_METHOD",
     "METHODS",
     "Beacon",
     "BeaconOptions",
@@ -40,6 +44,8 @@ __all__ = [
     "Mmd",
     "MmdOptions",
     "NoOptions",
+    "PaperBeacon",
+    "PaperBeaconOptions",
     "Reference",
     "Remix",
     "RemixOptions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -25,17 +26,43 @@ if TYPE_CHECKING:
     from beacon.weighting import RefreshReport
     from beacon.weighting.discrepancy import Estimator
 
-NEIGHBOURHOOD = ("knn", "knn-relative", "knn-joint")  # estimators that take a number of neighbours
+# What we recommend, the defaults of --method beacon: here and in `BeaconOptions`, and nowhere else. The
+# paper's values are the defaults of `WeightingConfig` and `PaperBeaconOptions`.
+RECOMMENDED = WeightingConfig(
+    # Losses follow the phase of the episode, and weights of single windows follow them; means over a
+    # demonstration do not.
+    granularity="demo",
+    # Does not punish what the few target demonstrations happen not to cover.
+    discrepancy="knn-relative",
+    # It is smaller than the paper's (1.2 to 1.5 in the stack task, not 2.5), whose strength is 0.1.
+    lambda_d=0.4,
+    # In a short run, small steps reach their weights when the learning rate has fallen; the minimiser is
+    # there at the first refresh. A stronger λ2 than the paper's keeps it from letting a few demonstrations
+    # decide.
+    update="auto",
+    lambda_2=0.1,
+    # About where the target's weights end in the paper. With more, five demonstrations are learned by heart.
+    q_target_max=2.0,
+)
+RELATIVE = ("knn-relative", "knn-joint")  # estimators that compare with subsets of the source
+NEIGHBOURHOOD = ("knn", *RELATIVE)  # estimators that take a number of neighbours
 REFERENCE_DRAWS = 4  # noise draws per window of the reference, which is measured once
+
+Refresh = Literal["exact", "amortized"]
+Sampling = Literal["uniform", "proportional"]
+ActionCheck = Literal["auto", "motion", "none"]
 
 
 @dataclass(frozen=True)
 class BeaconOptions:
-    """Options of BEACON. The weighting's own are the fields of `WeightingConfig`."""
+    """Options of BEACON as we recommend it. The weighting's own are the fields of `WeightingConfig`."""
 
-    weighting: Annotated[WeightingConfig, tyro.conf.arg(name="")] = field(default_factory=WeightingConfig)
+    weighting: Annotated[WeightingConfig, tyro.conf.arg(name="")] = RECOMMENDED
     # Neighbours of the k-NN discrepancies; paper: 4 to 6.
     k: int = 5
+    # knn-relative and knn-joint: demonstrations of a domain whose discrepancies differ by less than so many
+    # robust standard deviations count as equally far, so that weights do not follow noise; paper: 0.
+    gap_tolerance: float = 2.0
     # Leave neighbours of the same demonstration out of the target's own spread; paper: no.
     exclude_same_demo: bool = False
     # Embeddings the discrepancy looks at: of the images alone (paper), or of the whole observation.
@@ -43,8 +70,8 @@ class BeaconOptions:
     # Epochs between two refreshes of the weights, K_q; paper: 1.
     refresh_every: int = 1
     # "exact" sweeps all windows at every refresh (paper); "amortized" reuses what the gradient steps
-    # have computed and sweeps only what they have not visited lately.
-    refresh: Literal["exact", "amortized"] = "exact"
+    # have computed and sweeps only what they have not visited lately, at a small part of the cost.
+    refresh: Refresh = "amortized"
     # Amortized only: epochs after which what a gradient step said of a window counts as forgotten.
     max_age: int = 4
     # Epochs before the first refresh, with all weights equal; paper: 0.
@@ -53,7 +80,7 @@ class BeaconOptions:
     refresh_draws: int = 1
     # "uniform" draws windows equally often and weights their losses (paper); "proportional" draws them as
     # often as they weigh, with unit losses: the same expectation, less variance.
-    sampling: Literal["uniform", "proportional"] = "uniform"
+    sampling: Sampling = "proportional"
     # What of the losses enters the weights: the loss itself (paper), what it has beyond the mean target loss
     # at the same "phase" of the episode, or the "excess" of a target-only policy's loss over it, which is
     # large where the actions are not what the target would do.
@@ -61,8 +88,13 @@ class BeaconOptions:
     # Parts that an episode is divided into for --loss-signal phase.
     phase_knots: int = 10
     # "motion" multiplies the discrepancy by how badly a window's actions explain the robot's motion beside
-    # them, by a model of the target: finds mirrored, delayed and noisy actions, which no image shows.
-    action_check: Literal["none", "motion"] = "none"
+    # them, by a model of the target: finds mirrored, delayed and noisy actions, which no image shows. "auto"
+    # does so where the target's motion explains its actions; paper: "none".
+    action_check: ActionCheck = "auto"
+    # Multiply the discrepancy by how much a demonstration's actions differ from those of demonstrations that
+    # look alike: finds wrong actions, other goals and other cameras, as long as most of the source is sound.
+    # Paper: no.
+    peer_check: bool = True
     # Gradient steps of the target-only reference policy, as a share of the run's own. Only the localized
     # discrepancy and --loss-signal excess train one, once, before the first refresh.
     reference_share: float = 0.25
@@ -75,6 +107,8 @@ class BeaconOptions:
                 raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
         if self.warmup_epochs < 0:
             raise UserError(f"--warmup-epochs {self.warmup_epochs}: must be at least 0")
+        if not self.gap_tolerance >= 0:
+            raise UserError(f"--gap-tolerance {self.gap_tolerance}: must be at least 0")
         if not 0 < self.reference_share <= 1:
             raise UserError(f"--reference-share {self.reference_share}: must be above 0 and at most 1")
         if self.exclude_same_demo and self.weighting.discrepancy != "knn":
@@ -90,9 +124,34 @@ class BeaconOptions:
         if self.weighting.discrepancy not in NEIGHBOURHOOD:
             return {}
         chosen: dict[str, Any] = {"k": self.k}
+        if self.weighting.discrepancy in RELATIVE:
+            chosen["tolerance"] = self.gap_tolerance
         if self.weighting.discrepancy == "knn":
             chosen["exclude_same_demo"] = self.exclude_same_demo
         return chosen
+
+
+@dataclass(frozen=True)
+class PaperBeaconOptions(BeaconOptions):
+    """Options of BEACON as the paper has it."""
+
+    weighting: Annotated[WeightingConfig, tyro.conf.arg(name="")] = field(default_factory=WeightingConfig)
+    # "exact" sweeps all windows at every refresh (paper); "amortized" reuses what the gradient steps
+    # have computed and sweeps only what they have not visited lately.
+    refresh: Refresh = "exact"
+    # "uniform" draws windows equally often and weights their losses (paper); "proportional" draws them as
+    # often as they weigh, with unit losses: the same expectation, less variance.
+    sampling: Sampling = "uniform"
+    # "motion" multiplies the discrepancy by how badly a window's actions explain the robot's motion beside
+    # them, by a model of the target; "auto" does so where the target's motion explains its actions; paper:
+    # "none".
+    action_check: ActionCheck = "none"
+    # knn-relative and knn-joint: demonstrations of a domain whose discrepancies differ by less than so many
+    # robust standard deviations count as equally far; paper: 0.
+    gap_tolerance: float = 0.0
+    # Multiply the discrepancy by how much a demonstration's actions differ from those of demonstrations that
+    # look alike; paper: no.
+    peer_check: bool = False
 
 
 class Beacon(Method):
@@ -105,6 +164,8 @@ class Beacon(Method):
         self.check(options, sources=len(context.domains) - 1, epochs=context.epochs)
         if options.features == "vision" and not context.windows.sets[-1].images:
             raise UserError("there are no cameras, so no embeddings of images; say --features obs")
+        if options.action_check == "motion" and not context.windows.sets[-1].proprio:
+            raise UserError("there is no proprioception to check actions by; say --action-check none")
         from beacon.weighting import Reweighter
 
         names = np.array(context.domains)
@@ -131,9 +192,11 @@ class Beacon(Method):
         if weighting.update == "convex" and sources > 1 and not weighting.pool_sources:
             raise UserError(f"--update convex is for one source domain, not {sources}; say --pool-sources")
         if _refreshes(options, epochs) == 0:
+            unasked = options.first_refresh > options.warmup_epochs
+            other = ", --refresh exact" if unasked else ""
             raise UserError(
-                f"no refresh in {epochs} epochs with {options.first_refresh} to warm up; take more --steps, "
-                "or fewer --steps-per-epoch"
+                f"no refresh in {epochs} epochs with {options.first_refresh} to warm up; take more --steps"
+                f"{other}, or fewer --steps-per-epoch"
             )
 
     def batches(self, epoch: int) -> Indices:
@@ -207,7 +270,7 @@ class Beacon(Method):
     def _estimator(self) -> Estimator:
         """The discrepancy that was chosen; the localized one needs a policy of its own."""
         from beacon.methods.motion import MotionChecked, misfit_factors
-        from beacon.weighting.discrepancy import make_estimator
+        from beacon.weighting.discrepancy import DiscrepancyWarning, PeerChecked, make_estimator
 
         options, context = self.options, self.context
         name = options.weighting.discrepancy
@@ -216,9 +279,20 @@ class Beacon(Method):
             estimator = PolicyDiscrepancy(options.localized, context, self._reference_steps)
         else:
             estimator = make_estimator(name, **options.estimator_options())
+        if options.peer_check:
+            estimator = PeerChecked(estimator)
+        if options.action_check == "none":
+            return estimator
+        factors = misfit_factors(context.windows, context.target)
+        if factors is not None:
+            return MotionChecked(estimator, factors[context.source_windows])
         if options.action_check == "motion":
-            factors = misfit_factors(context.windows, context.target)
-            estimator = MotionChecked(estimator, factors[context.source_windows])
+            warnings.warn(
+                "the target's proprioception does not explain its actions (or there is but one "
+                "demonstration); --action-check motion has no effect",
+                DiscrepancyWarning,
+                stacklevel=2,
+            )
         return estimator
 
     @property
@@ -244,8 +318,8 @@ class Beacon(Method):
         return found.vision if self.options.features == "vision" else found.observation
 
     def _action_chunks(self, everything: Indices) -> Tensor | None:
-        """All action chunks, (N, horizon, A), for the estimator that looks at labels."""
-        if self.options.weighting.discrepancy != "knn-joint":
+        """All action chunks, (N, horizon, A), for the estimators that look at labels."""
+        if self.options.weighting.discrepancy != "knn-joint" and not self.options.peer_check:
             return None
         return self.context.windows.gather(everything, images=False).actions
 
@@ -295,6 +369,12 @@ class Beacon(Method):
         self._memory.load_state_dict(parts["memory"])
         if parts["reference"]:
             self._reference_losses = np.array(parts["reference"]["losses"], np.float64)
+
+
+class PaperBeacon(Beacon):
+    """BEACON with the paper's options throughout."""
+
+    Options = PaperBeaconOptions
 
 
 def _refreshes(options: BeaconOptions, epochs: int) -> int:

@@ -8,7 +8,6 @@ images show.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from beacon.data.episodes import EpisodeSet
 from beacon.data.windows import Windows
-from beacon.weighting.discrepancy import Discrepancy, DiscrepancyInputs, DiscrepancyWarning, Estimator
+from beacon.weighting.discrepancy import Discrepancy, DiscrepancyInputs, Estimator, as_discrepancy
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -25,6 +24,8 @@ LAGS = 4  # steps of motion after an action: a controller takes some to follow
 RIDGE = 1e-3  # of the mean squared feature
 USUAL = 0.95  # quantile of the target's own misfits that counts as unremarkable
 LARGEST = 5.0  # factor
+LEAST = 0.1  # share of the variance of some action dimension that motion must explain
+CONSTANT = 1e-6  # standard deviation of an action dimension, against the largest action
 
 
 @dataclass(frozen=True)
@@ -49,27 +50,30 @@ class Motion:
         return cls(rows, episode, features, episodes.actions[rows].astype(np.float64))
 
 
-def misfit_factors(windows: Windows, target: int) -> Vector:
+def misfit_factors(windows: Windows, target: int) -> Vector | None:
     """How much worse than the target's own each window's actions explain its motion, (N,); 1: no worse.
 
     The model is fitted on the target; what counts as its usual misfit is found by leaving each target
-    demonstration out in turn. Action dimensions count by how well motion explains them there. A window has
-    the root mean square over the steps of its chunk, in units of `USUAL` of the target's windows.
+    demonstration out in turn. Action dimensions count by how well motion explains them there, those that are
+    constant not at all. A window has the root mean square over the steps of its chunk, in units of `USUAL`
+    of the target's windows.
+
+    None where the target cannot tell: no proprioception, no two demonstrations of more than `LAGS` steps, or
+    its motion does not explain its actions.
     """
+    yardstick = windows.sets[target]
+    if not yardstick.proprio or np.count_nonzero(yardstick.lengths > LAGS) < 2:
+        return None
     motions = [Motion.of(one) for one in windows.sets]
     trusted = motions[target]
     left_out = _leave_one_out(trusted)
-    spread = trusted.actions.std(axis=0) + 1e-12
-    noise = np.sqrt(np.mean(left_out**2, axis=0)) if len(left_out) else spread
-    explained = np.clip(1 - (noise / spread) ** 2, 0, 1)
-    if len(np.unique(trusted.episode)) < 2 or explained.max() < 0.1:
-        warnings.warn(
-            "the target's proprioception does not explain its actions (or there is but one demonstration); "
-            "--action-check motion has no effect",
-            DiscrepancyWarning,
-            stacklevel=2,
-        )
-        return np.ones(len(windows))
+    spread = trusted.actions.std(axis=0)
+    varies = spread > CONSTANT * np.abs(trusted.actions).max()
+    spread = spread + 1e-12
+    noise = np.sqrt(np.mean(left_out**2, axis=0))
+    explained = np.where(varies, np.clip(1 - (noise / spread) ** 2, 0, 1), 0.0)
+    if explained.max() < LEAST:
+        return None
     noise = np.maximum(noise, 1e-3 * spread)
     share = explained / explained.sum()
     scores = []  # of every window, domain after domain
@@ -95,9 +99,7 @@ class MotionChecked:
         self.constant = getattr(base, "constant", False)
 
     def __call__(self, inputs: DiscrepancyInputs) -> Discrepancy:
-        found = self._base(inputs)
-        if not isinstance(found, Discrepancy):
-            found = Discrepancy(np.asarray(found))
+        found = as_discrepancy(self._base(inputs))
         checked = {"action_misfit": float(self._factors.mean())}
         return Discrepancy(found.values * self._factors, {**found.diagnostics, **checked})
 
@@ -125,8 +127,6 @@ def _leave_one_out(motion: Motion) -> Matrix:
     left = np.zeros_like(motion.actions)
     for episode in np.unique(motion.episode):
         mine = motion.episode == episode
-        if mine.all():
-            return np.zeros((0, motion.actions.shape[1]))
         left[mine] = motion.actions[mine] - _predict(_fit(motion, ~mine), motion, motion.features[mine])
     return left
 

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from beacon.methods import DEFAULT_METHOD, METHODS
 from beacon.report.records import Evaluation, RunRecord
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
 
@@ -18,12 +19,12 @@ def train_command(config: TrainConfig, out: Path) -> str:
     """The ``beacon train`` that has this configuration, with what differs from the defaults."""
     policy, optimization = preset_config(config.preset)
     words = ["beacon", "train"]
-    if config.method != "beacon":
+    if config.method != DEFAULT_METHOD:
         words += ["--method", config.method]
     if config.preset != "cpu":
         words += ["--preset", config.preset]
     words += _arguments(config.data, DataOptions())
-    words += _arguments(config.options, type(config.options)())
+    words += _arguments(config.options, METHODS[config.method].Options())
     words += _arguments(config.optimization, optimization)
     words += _arguments(config.policy, policy, prefix="policy.")
     words += _arguments(config.run, RunOptions())

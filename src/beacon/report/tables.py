@@ -60,8 +60,13 @@ class WindowTable:
         return np.cumsum(self.lengths) - self.lengths
 
     def episode_means(self, values: Array) -> Array:
-        """Mean over each demonstration, (E,)."""
-        return np.asarray(np.bincount(self.episode, weights=values) / self.lengths)
+        """Mean over each demonstration, (E,); exact where it is the same for all of its windows.
+
+        Demonstrations of one weight must not be ranked by how their sums were rounded.
+        """
+        first = values[self.starts]
+        beyond = np.bincount(self.episode, weights=values - first[self.episode])
+        return np.asarray(first + beyond / self.lengths)
 
     @property
     def episode_domain(self) -> Ids:

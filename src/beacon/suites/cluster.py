@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from importlib import import_module
 from types import TracebackType
@@ -15,13 +16,20 @@ class RayTasks:
     """The same as `Processes`, with tasks that Ray places; they say when they end, not how far they are."""
 
     def __init__(self, count: int | None, threads: int | None = 1, gpus: float = 0.0) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anyone
         try:
             ray: Any = import_module("ray")
         except ImportError:
             raise UserError("--ray needs Ray; pip install 'beacon-cotraining[cluster]'") from None
-        self._ray = ray
-        # RAY_ADDRESS names the cluster; without it, Ray starts on this machine.
-        ray.init(ignore_reinit_error=True, log_to_driver=False)
+        self._ray, self._mine = ray, not ray.is_initialized()
+        if self._mine:
+            # RAY_ADDRESS names the cluster; without it, Ray starts on this machine.
+            try:
+                ray.init(log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                where = os.environ.get("RAY_ADDRESS")
+                what = f"RAY_ADDRESS {where} cannot be reached" if where else "Ray does not start here"
+                raise RunError(f"--ray: {what}: {' '.join(str(error).split())}") from None
         resources = ray.cluster_resources()
         self.count = count or max(1, int(resources.get("GPU", 0) / gpus if gpus else resources.get("CPU", 1)))
         self._task = ray.remote(num_cpus=threads or 1, num_gpus=gpus, max_retries=0)(_work)
@@ -36,6 +44,8 @@ class RayTasks:
     ) -> None:
         for task in self._running.values():
             self._ray.cancel(task, force=True)
+        if self._mine:
+            self._ray.shutdown()
 
     @property
     def free(self) -> int:

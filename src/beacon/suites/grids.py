@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beacon.errors import UserError
 from beacon.suites.cell import Cell, DatasetSpec, EvaluationSpec
 from beacon.suites.datasets import faults_of
-from beacon.suites.recommended import LABEL_AWARE, RECOMMENDED
 from beacon.suites.scales import Scale
-from beacon.weighting.config import WeightingConfig
 
 SOURCE_SEED, SECOND_SOURCE_SEED = 0, 1
 TARGET_SEED = 101  # plus the seed of the run: every seed has target demonstrations of its own
@@ -20,6 +18,14 @@ BAD_SHARE = 0.3  # of the contaminated source
 Lookup = Callable[[Cell], Mapping[str, Any] | None]  # the result of a cell, None where it is not done
 TASKS = ("stack", "mug-cleanup", "threading")
 TEXTURE, VIEW, REAL = "texture", "texture-view", "real-proxy"
+
+# The paper's BEACON, asking of each demonstration, too, whether its actions are the target's where it looks
+# alike.
+LABEL_AWARE: dict[str, Any] = {
+    "weighting": {"granularity": "demo", "discrepancy": "knn-joint", "lambda_d": 0.4},
+    "features": "obs",
+    "k": 20,
+}
 
 
 @dataclass(frozen=True)
@@ -45,11 +51,11 @@ ROWS = {
         Row("mmd", "MMD", "mmd"),
         Row("uot", "UOT", "uot"),
         Row("uot-outer", "UOT, all pairs", "uot", {"reference": "outer"}, extra=True),
-        Row("beacon-paper", "BEACON (paper)", "beacon"),
-        Row("beacon", "BEACON", "beacon", RECOMMENDED),
-        Row("beacon-joint", "BEACON, label-aware", "beacon", LABEL_AWARE),
+        Row("beacon-paper", "BEACON (paper)", "beacon-paper"),
+        Row("beacon", "BEACON", "beacon"),
+        Row("beacon-joint", "BEACON, label-aware", "beacon-paper", LABEL_AWARE),
         Row("mass-matched", "Co-training, BEACON's mass", "cotrain", match="beacon"),
-        Row("ms-beacon", "MS-BEACON", "beacon", RECOMMENDED),
+        Row("ms-beacon", "MS-BEACON", "beacon"),
     )
 }
 COMPARED = (
@@ -183,15 +189,12 @@ def _ablation(scale: Scale, seed: int) -> Iterator[Place]:
     for granularity in ("window", "demo"):
         for update in ("stochastic", "convex"):
             for discrepancy in ("localized", "knn", "classifier"):
-                named = {"update": update, "discrepancy": discrepancy, "granularity": granularity}
-                # What is the default already is not said, so that the cell is that of other suites.
-                usual = {"update": "stochastic", "discrepancy": "knn", "granularity": "window"}
-                weighting = {key: value for key, value in named.items() if value != usual[key]}
+                weighting = {"update": update, "discrepancy": discrepancy, "granularity": granularity}
                 name = f"{update}-{discrepancy}" + ("" if granularity == "window" else "-demo")
                 title = f"{update}, {discrepancy}" + (
                     "" if granularity == "window" else ", per demonstration"
                 )
-                row = Row(name, title, "beacon", {"weighting": weighting} if weighting else {})
+                row = Row(name, title, "beacon-paper", {"weighting": weighting})
                 yield Place(name, title, "stack", VIEW, setting.cell(row))
 
 
@@ -220,7 +223,7 @@ def _alignment(scale: Scale, seed: int) -> Iterator[Place]:
             yield Place(name, row.title, task, TEXTURE, setting.cell(row, align=True))
 
 
-# The start is BEACON as we recommend it; one parameter after the other takes its best value.
+# The start is BEACON with its defaults; one parameter after the other takes its best value.
 SWEEP: dict[str, tuple[float, ...]] = {
     "lambda_1": (0.001, 0.01, 0.1),
     "lambda_2": (0.001, 0.01, 0.1),
@@ -252,15 +255,11 @@ def _sensitivity(scale: Scale, seeds: Sequence[int], lookup: Lookup) -> list[Pla
 
 
 def _swept(scale: Scale, seed: int, values: Mapping[str, Any]) -> Cell:
-    usual = WeightingConfig()
-    weighting = {**RECOMMENDED.get("weighting", {}), **values}
-    # As everywhere, what is the default already is not said.
-    said = {name: value for name, value in weighting.items() if value != getattr(usual, name)}
     evaluations = tuple(
         EvaluationSpec(TEXTURE, "train", scale.episodes, states) for states in (SELECTION_SEED, TEST_SEED)
     )
     setting = Setting.gap(scale, "stack", TEXTURE, seed, evaluations=evaluations)
-    return setting.cell(Row("", "", "beacon", {**RECOMMENDED, "weighting": said}))
+    return setting.cell(Row("", "", "beacon", {"weighting": values}))
 
 
 def _both_states(name: str, cell: Cell, group: str) -> list[Place]:
@@ -328,8 +327,9 @@ def places(
         found = suite.grow(scale, choice.seeds, lookup or (lambda _: None))
     else:
         found = [place for seed in choice.seeds for place in suite.build(scale, seed)]
+    rows = {place.row for place in found}
     for option, wanted, known in (
-        ("--methods", choice.methods, {name for p in found for name in (p.row, p.cell.method)}),
+        ("--methods", choice.methods, rows | {place.cell.method for place in found}),
         ("--tasks", choice.tasks, {p.task for p in found}),
         ("--gaps", choice.gaps, {p.gap for p in found}),
     ):
@@ -341,15 +341,15 @@ def places(
         for place in found
         if (not choice.tasks or place.task in choice.tasks)
         and (not choice.gaps or place.gap in choice.gaps)
-        and (_is_chosen(place, choice.methods) or (extra and not choice.methods))
+        and (_is_chosen(place, choice.methods, rows) or (extra and not choice.methods))
     ]
 
 
-def _is_chosen(place: Place, methods: Sequence[str]) -> bool:
+def _is_chosen(place: Place, methods: Sequence[str], rows: Set[str]) -> bool:
     if not methods:
         return not place.extra
     # A method's name means all its rows but the extra ones; where a row has that name, the row alone.
-    return place.row in methods or (place.cell.method in set(methods) - set(ROWS) and not place.extra)
+    return place.row in methods or (place.cell.method in set(methods) - rows and not place.extra)
 
 
 def cells(chosen: Sequence[Place]) -> list[Cell]:

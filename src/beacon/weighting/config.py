@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Update = Literal["stochastic", "convex"]
+Update = Literal["stochastic", "convex", "auto"]
 Projection = Literal["clip", "direct"]
 Reference = Literal["target", "ones", "target_one", "budget"]
 Granularity = Literal["window", "demo"]
@@ -20,7 +20,8 @@ SMALL_STEP = 0.01  # the paper's η_q; larger steps clip most source weights at 
 class WeightingConfig:
     """How losses and discrepancies become weights. The defaults are the paper's."""
 
-    # How the weights are updated: projected subgradient steps, or the exact minimiser at every refresh.
+    # How the weights are updated: "stochastic" takes projected subgradient steps (paper), "convex" the exact
+    # minimiser at every refresh, "auto" is convex for one source domain and stochastic for several.
     update: Update = "stochastic"
     # How far a source sample is from the target domain; "localized" is a constant per source domain.
     discrepancy: DiscrepancyName = "knn"
@@ -34,6 +35,9 @@ class WeightingConfig:
     gamma: float = 1e-6
     # Largest weight a sample may have (paper: about 5).
     q_max: float = 5.0
+    # Largest weight of a target sample; None: q_max (paper). It bounds the target's share, so that a few
+    # demonstrations are not learned by heart.
+    q_target_max: float | None = None
     # Smallest weight of a target sample (paper: 0.05 or 0.10).
     q_target_min: float = 0.05
     # Average weight of a source sample: the weights sum to n + alpha·m (paper: 0.3 to 0.5).
@@ -84,10 +88,17 @@ class WeightingConfig:
             value = getattr(self, name)
             _require(value is None or _is_non_negative(value), name, "None or a number of at least 0", value)
         _require(_is_non_negative(self.q_max) and self.q_max > 0, "q_max", "a number above 0", self.q_max)
+        top = self.q_target_max
         _require(
-            self.q_target_min <= self.q_max,
+            top is None or (_is_non_negative(top) and 0 < top <= self.q_max),
+            "q_target_max",
+            f"None, or above 0 and at most q_max = {self.q_max}",
+            top,
+        )
+        _require(
+            self.q_target_min <= self.largest_on_target,
             "q_target_min",
-            f"at most q_max = {self.q_max}",
+            f"at most {'q_max' if top is None else 'q_target_max'} = {self.largest_on_target}",
             self.q_target_min,
         )
         eta = self.eta_q
@@ -95,18 +106,23 @@ class WeightingConfig:
         _require(eta_is_fine, "eta_q", "'auto' or a number of at least 0", self.eta_q)
         _require(0 <= self.loss_ema < 1, "loss_ema", "at least 0 and below 1", self.loss_ema)
         _require(
-            self.update != "convex" or self.lambda_2 > 0,
+            self.update == "stochastic" or self.lambda_2 > 0,
             "lambda_2",
             "above 0 for the convex update",
             self.lambda_2,
         )
         for name, values in (
-            ("update", ("stochastic", "convex")),
+            ("update", ("stochastic", "convex", "auto")),
             ("projection", ("clip", "direct")),
             ("p0", ("target", "ones", "target_one", "budget")),
             ("granularity", ("window", "demo")),
         ):
             _require(getattr(self, name) in values, name, " or ".join(map(repr, values)), getattr(self, name))
+
+    @property
+    def largest_on_target(self) -> float:
+        """The largest weight a target sample may have."""
+        return self.q_max if self.q_target_max is None else self.q_target_max
 
     def steps(self, refresh: int, refreshes: int) -> tuple[int, float]:
         """How many projected steps refresh number ``refresh`` (from 0) of ``refreshes`` takes, of what size.

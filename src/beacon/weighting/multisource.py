@@ -64,7 +64,7 @@ def multisource_update(
     p0: Vector,
     source: Ids,
     lower: Vector,
-    q_max: float,
+    q_max: Vector | float,
     budget: float,
     strengths: Strengths,
     choice: MultiSourceSteps,
@@ -81,7 +81,7 @@ def multisource_update(
         p0: reference weights, shape (N,).
         source: source domain of every sample, shape (N,); `TARGET` for target samples.
         lower: smallest weights, shape (N,); zero on the sources.
-        q_max: largest weight.
+        q_max: largest weight, or the largest of every sample, shape (N,).
         budget: what q sums to; clamped with a warning when the caps w_k·q_max cannot meet it.
         strengths: the coefficients of the objective.
         choice: step sizes and options.

@@ -229,8 +229,8 @@ class Reweighter:
     def _update(self, losses: Vector, d: Vector, capacity: float) -> tuple[Vector, TwoLevelWeights, float]:
         config, strengths = self.config, self._strengths
         costs = losses + strengths.lambda_d * d
-        upper = np.broadcast_to(np.float64(config.q_max), costs.shape)
-        if config.update == "convex":
+        upper = np.where(self._on_target, config.largest_on_target, config.q_max)
+        if config.update == "convex" or (config.update == "auto" and not self._two_level):
             if config.normalize_cost and costs.max() > 1.0:
                 costs = costs / costs.max()
             solution = convex_update(
@@ -268,7 +268,7 @@ class Reweighter:
             self._p0,
             self._samples.source,
             self._lower,
-            config.q_max,
+            upper,
             self.budget,
             strengths,
             choice,
@@ -356,7 +356,8 @@ class Reweighter:
         budget = targets + self.config.alpha * sources
         # With several sources the caps are w_k·q_max and w starts at 1/K.
         cap = self.config.q_max / (len(self.source_labels) if self._two_level else 1)
-        least, most = targets * self.config.q_target_min, targets * self.config.q_max + sources * cap
+        least = targets * self.config.q_target_min
+        most = targets * self.config.largest_on_target + sources * cap
         if not least <= budget <= most:
             raise ValueError(
                 f"alpha: the weights cannot sum to n + alpha·m = {budget:.6g}; q_target_min and q_max allow "

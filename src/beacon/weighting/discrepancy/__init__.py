@@ -15,10 +15,12 @@ from beacon.weighting.discrepancy.base import (
     DiscrepancyInputs,
     DiscrepancyWarning,
     Estimator,
+    as_discrepancy,
 )
 from beacon.weighting.discrepancy.classifier import DomainClassifier
 from beacon.weighting.discrepancy.knn import KNN
 from beacon.weighting.discrepancy.localized import Localized, LocalizedResult, localized_discrepancy
+from beacon.weighting.discrepancy.peers import PeerChecked
 from beacon.weighting.discrepancy.relative import KNNJoint, KNNRelative
 
 __all__ = [
@@ -33,6 +35,8 @@ __all__ = [
     "KNNRelative",
     "Localized",
     "LocalizedResult",
+    "PeerChecked",
+    "as_discrepancy",
     "localized_discrepancy",
     "make_estimator",
 ]

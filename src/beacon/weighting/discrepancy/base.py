@@ -65,6 +65,11 @@ class Discrepancy:
     diagnostics: Mapping[str, float] = field(default_factory=dict)
 
 
+def as_discrepancy(found: Discrepancy | Vector) -> Discrepancy:
+    """What an estimator returned, in the form with diagnostics."""
+    return found if isinstance(found, Discrepancy) else Discrepancy(np.asarray(found))
+
+
 class Estimator(Protocol):
     """Estimates discrepancies; may have an attribute ``constant = True`` to be asked only once."""
 

@@ -20,6 +20,8 @@ from beacon.weighting.discrepancy.base import Discrepancy, DiscrepancyInputs, Di
 from beacon.weighting.discrepancy.knn import CAP, NO_SPREAD, check_neighbors
 from beacon.weighting.discrepancy.neighbors import CHUNK_BYTES, Neighbors, masked_mean, nearest
 
+NORMAL_MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
+
 # (indices of source samples that ask, of source samples that answer or None for all targets,
 # whether to leave out the asking sample's own demonstration) -> one number per asking sample
 Measure = Callable[[Ids, Ids | None, bool], Vector]
@@ -35,11 +37,16 @@ class _Relative:
     subsets: int = 4  # random subsets that are averaged
     cap: float = CAP
     chunk_bytes: int = CHUNK_BYTES  # bound of the distance table in memory
+    # Demonstrations of a domain whose mean discrepancies differ by less than so many of its robust standard
+    # deviations count as equally far; 0: every difference counts.
+    tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         check_neighbors(self.k, self.cap)
         if self.subsets < 1:
             raise ValueError(f"subsets: must be at least 1, got {self.subsets}")
+        if not self.tolerance >= 0:
+            raise ValueError(f"tolerance: must be at least 0, got {self.tolerance}")
 
     def __call__(self, inputs: DiscrepancyInputs) -> Discrepancy:
         """The discrepancy of every source sample."""
@@ -53,7 +60,10 @@ class _Relative:
             found = nearest(source[queries], candidates, self.k, asking, answering, self.chunk_bytes)
             return summary(found, queries, points)
 
-        return _relative(inputs, measure, self.subsets, self.cap)
+        found = _relative(inputs, measure, self.subsets, self.cap)
+        if not self.tolerance:
+            return found
+        return Discrepancy(_remarkable(found.values, inputs, self.tolerance), found.diagnostics)
 
     def _summary(self, inputs: DiscrepancyInputs) -> Summary:
         raise NotImplementedError
@@ -143,3 +153,22 @@ def _standardize(source: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tens
     scale = torch.cat([source, target]).std(dim=0, correction=0)
     scale = torch.where(scale > NO_SPREAD, scale, torch.inf)
     return source / scale, target / scale
+
+
+def _remarkable(values: Vector, inputs: DiscrepancyInputs, tolerance: float) -> Vector:
+    """Values scaled so that means of demonstrations are drawn towards their domain's median by the tolerance.
+
+    The standard deviation comes from the median absolute deviation, which a minority does not move.
+    """
+    demos, place = np.unique(inputs.episodes()[0], return_inverse=True)
+    means = np.bincount(place, weights=values) / np.bincount(place)
+    domains = np.zeros(len(demos), np.int64)
+    domains[place] = inputs.source_domains
+    drawn = means.copy()
+    for domain in range(len(inputs.source_labels)):
+        mine = domains == domain
+        median = np.median(means[mine])
+        apart = means[mine] - median
+        within = tolerance * NORMAL_MAD * np.median(np.abs(apart))
+        drawn[mine] = median + np.sign(apart) * np.maximum(np.abs(apart) - within, 0.0)
+    return np.asarray(values * ratio(drawn, means, np.inf)[place])
