@@ -32,7 +32,7 @@ PAPER_WEIGHTING: dict[str, Any] = {
     "lambda_2": 0.01,
     "gamma": 1e-6,
     "q_max": 5.0,
-    "q_target_max": None,
+    "target_factor": None,
     "q_target_min": 0.05,
     "alpha": 0.5,
     "p0": "target",

@@ -165,7 +165,7 @@ def test_a_ray_cluster_does_the_same(
     damaged = replace(SOURCE, seed=7)
     (folders.data / damaged.file_name).write_bytes(b"not a dataset")
     broken = small_cell("cotrain", sources=(damaged,))
-    fine = small_cell("beacon")
+    fine = small_cell("mmd")
     with RayTasks(2) as tasks:
         assert ray.is_initialized() and tasks.free == 2
         outcome = run_cells([fine, broken], folders, tasks)

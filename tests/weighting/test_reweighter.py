@@ -414,3 +414,30 @@ def test_a_budget_that_becomes_impossible_on_the_way_is_clamped() -> None:
         for _ in range(4):
             rw.refresh(LOSSES + 5.0 * (uneven == "b"), EMBEDDINGS)
     assert np.isfinite(rw.weights).all() and rw.domain_weights["b"] < 0.3
+
+
+@pytest.mark.parametrize(("targets", "sources"), [(5, 200), (100, 100), (300, 20)])
+@pytest.mark.parametrize("update", ["stochastic", "convex"])
+def test_a_target_sample_weighs_at_most_so_many_source_samples(targets, sources, update) -> None:
+    rw = Reweighter(
+        domains=[0] * sources + [1] * targets,
+        target=1,
+        target_factor=4.0,
+        update=update,
+        eta_q=1.0,
+        q_max=50.0,
+    )
+    far = np.r_[np.full(sources, 3.0), np.zeros(targets)]
+    for _ in range(100):
+        rw.refresh(losses=np.full(len(rw), 0.1), discrepancies=far)
+    source, target = rw.weights[:sources].mean(), rw.weights[sources:].mean()
+    assert target == pytest.approx(4.0 * source, rel=1e-6)
+    assert rw.weights.sum() == pytest.approx(targets + 0.5 * sources)
+
+
+def test_several_sources_are_bounded_too() -> None:
+    rw = Reweighter(domains=[0] * 20 + [1] * 20 + [2] * 4, target=2, target_factor=4.0, update="auto")
+    far = np.r_[np.full(20, 3.0), np.full(20, 2.0), np.zeros(4)]
+    for _ in range(20):
+        rw.refresh(losses=np.full(len(rw), 0.1), discrepancies=far)
+    assert rw.weights[40:].max() <= 4.0 * rw.budget / (4.0 * 4 + 40) + 1e-9

@@ -41,8 +41,9 @@ RECOMMENDED = WeightingConfig(
     # decide.
     update="auto",
     lambda_2=0.1,
-    # About where the target's weights end in the paper. With more, five demonstrations are learned by heart.
-    q_target_max=2.0,
+    # About what target and source weigh in the end in the paper (1.90 and 0.46). With much more, a few
+    # demonstrations are learned by heart.
+    target_factor=4.0,
 )
 RELATIVE = ("knn-relative", "knn-joint")  # estimators that compare with subsets of the source
 NEIGHBOURHOOD = ("knn", *RELATIVE)  # estimators that take a number of neighbours

@@ -13,6 +13,7 @@ from beacon.report.origins import area_under_curve, measure_bias
 from beacon.report.placements import InitialDistance, initial_distance
 from beacon.report.records import read_run
 from beacon.report.views import RunView
+from beacon.weighting.reweighter import effective_sample_size
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 NOTHING = 1e-3  # a weight below this is as good as zero
@@ -47,8 +48,8 @@ def summarise_weights(run: Path) -> dict[str, Any] | None:
     return {
         "domains": domains,
         "source_mass": float(source.sum()) / total,
-        "effective_samples": round(total**2 / float((table.weight**2).sum()), 1),
-        "effective_source_samples": round(float(source.sum()) ** 2 / float((source**2).sum()), 1),
+        "effective_samples": round(effective_sample_size(table.weight), 1),
+        "effective_source_samples": round(effective_sample_size(source), 1),
         "phase_explains": bias.phase,
         "first_tenth": bias.early,
         "last_tenth": bias.late,

@@ -35,9 +35,9 @@ class WeightingConfig:
     gamma: float = 1e-6
     # Largest weight a sample may have (paper: about 5).
     q_max: float = 5.0
-    # Largest weight of a target sample; None: q_max (paper). It bounds the target's share, so that a few
-    # demonstrations are not learned by heart.
-    q_target_max: float | None = None
+    # How many times as much as the average source sample a target sample may weigh; None: as much as q_max
+    # lets it (paper). So few demonstrations are not learned by heart, and the source is never given up.
+    target_factor: float | None = None
     # Smallest weight of a target sample (paper: 0.05 or 0.10).
     q_target_min: float = 0.05
     # Average weight of a source sample: the weights sum to n + alpha·m (paper: 0.3 to 0.5).
@@ -88,18 +88,18 @@ class WeightingConfig:
             value = getattr(self, name)
             _require(value is None or _is_non_negative(value), name, "None or a number of at least 0", value)
         _require(_is_non_negative(self.q_max) and self.q_max > 0, "q_max", "a number above 0", self.q_max)
-        top = self.q_target_max
         _require(
-            top is None or (_is_non_negative(top) and 0 < top <= self.q_max),
-            "q_target_max",
-            f"None, or above 0 and at most q_max = {self.q_max}",
-            top,
-        )
-        _require(
-            self.q_target_min <= self.largest_on_target,
+            self.q_target_min <= self.q_max,
             "q_target_min",
-            f"at most {'q_max' if top is None else 'q_target_max'} = {self.largest_on_target}",
+            f"at most q_max = {self.q_max}",
             self.q_target_min,
+        )
+        factor = self.target_factor
+        _require(
+            factor is None or (_is_non_negative(factor) and factor > 0),
+            "target_factor",
+            "None or a number above 0",
+            factor,
         )
         eta = self.eta_q
         eta_is_fine = _is_non_negative(eta) if isinstance(eta, int | float) else eta == "auto"
@@ -119,10 +119,17 @@ class WeightingConfig:
         ):
             _require(getattr(self, name) in values, name, " or ".join(map(repr, values)), getattr(self, name))
 
-    @property
-    def largest_on_target(self) -> float:
-        """The largest weight a target sample may have."""
-        return self.q_max if self.q_target_max is None else self.q_target_max
+    def largest_on_target(self, targets: int, sources: int) -> float:
+        """The largest weight of a target sample where there are so many target and source samples.
+
+        >>> WeightingConfig(target_factor=4.0).largest_on_target(5, 200)  # 4 · 0.477, of a budget of 105
+        1.9090909090909092
+        """
+        if self.target_factor is None:
+            return self.q_max
+        budget = targets + self.alpha * sources
+        bound = self.target_factor * budget / (self.target_factor * targets + sources)
+        return min(self.q_max, max(bound, self.q_target_min))
 
     def steps(self, refresh: int, refreshes: int) -> tuple[int, float]:
         """How many projected steps refresh number ``refresh`` (from 0) of ``refreshes`` takes, of what size.

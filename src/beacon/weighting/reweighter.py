@@ -229,7 +229,7 @@ class Reweighter:
     def _update(self, losses: Vector, d: Vector, capacity: float) -> tuple[Vector, TwoLevelWeights, float]:
         config, strengths = self.config, self._strengths
         costs = losses + strengths.lambda_d * d
-        upper = np.where(self._on_target, config.largest_on_target, config.q_max)
+        upper = np.where(self._on_target, self._largest_on_target, config.q_max)
         if config.update == "convex" or (config.update == "auto" and not self._two_level):
             if config.normalize_cost and costs.max() > 1.0:
                 costs = costs / costs.max()
@@ -339,6 +339,11 @@ class Reweighter:
     def _two_level(self) -> bool:
         return len(self.source_labels) > 1 and not self.config.pool_sources
 
+    @property
+    def _largest_on_target(self) -> float:
+        targets = int(np.count_nonzero(self._on_target))
+        return self.config.largest_on_target(targets, len(self._samples) - targets)
+
     def _read_strengths(self) -> Strengths:
         config = self.config
         return Strengths(
@@ -357,7 +362,7 @@ class Reweighter:
         # With several sources the caps are w_k·q_max and w starts at 1/K.
         cap = self.config.q_max / (len(self.source_labels) if self._two_level else 1)
         least = targets * self.config.q_target_min
-        most = targets * self.config.largest_on_target + sources * cap
+        most = targets * self._largest_on_target + sources * cap
         if not least <= budget <= most:
             raise ValueError(
                 f"alpha: the weights cannot sum to n + alpha·m = {budget:.6g}; q_target_min and q_max allow "
