@@ -34,8 +34,9 @@ RECOMMENDED = WeightingConfig(
     granularity="demo",
     # Does not punish what the few target demonstrations happen not to cover.
     discrepancy="knn-relative",
-    # It is smaller than the paper's (1.2 to 1.5 in the stack task, not 2.5), whose strength is 0.1.
-    lambda_d=0.4,
+    # Strong enough for demonstrations that the checks find wanting to fade to nothing: their discrepancies are
+    # a fifth larger and more. How much the target weighs is bounded below.
+    lambda_d=1.0,
     # In a short run, small steps reach their weights when the learning rate has fallen; the minimiser is
     # there at the first refresh. A stronger λ2 than the paper's keeps it from letting a few demonstrations
     # decide.
