@@ -34,8 +34,8 @@ RECOMMENDED = WeightingConfig(
     granularity="demo",
     # Does not punish what the few target demonstrations happen not to cover.
     discrepancy="knn-relative",
-    # Strong enough for demonstrations that the checks find wanting to fade to nothing: their discrepancies are
-    # a fifth larger and more. How much the target weighs is bounded below.
+    # Strong enough for demonstrations that the checks find wanting to fade to nothing: their discrepancy is
+    # larger by a fifth and more. How much the target weighs is bounded below.
     lambda_d=1.0,
     # In a short run, small steps reach their weights when the learning rate has fallen; the minimiser is
     # there at the first refresh. A stronger λ2 than the paper's keeps it from letting a few demonstrations
