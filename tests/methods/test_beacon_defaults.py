@@ -63,7 +63,7 @@ PAPER_OPTIONS: dict[str, Any] = {
     "phase_knots": 10,
     "action_check": "none",
     "gap_tolerance": 0.0,
-    "peer_check": False,
+    "peer_check": "none",
     "reference_share": 0.25,
 }
 

@@ -115,7 +115,7 @@ def test_a_reweighter_fades_what_disagrees() -> None:
         domains=["sim"] * len(inputs.source) + ["real"] * len(inputs.target),
         target="real",
         episodes=np.concatenate([inputs.source_episodes, inputs.target_episodes + DEMOS]),
-        discrepancy=PeerChecked(KNNRelative(tolerance=2.0)),
+        discrepancy=PeerChecked(KNNRelative(tolerance=2.0), k=20),
         update="convex",
         lambda_2=0.1,
         granularity="demo",

@@ -53,6 +53,7 @@ REFERENCE_DRAWS = 4  # noise draws per window of the reference, which is measure
 Refresh = Literal["exact", "amortized"]
 Sampling = Literal["uniform", "proportional"]
 ActionCheck = Literal["auto", "motion", "none"]
+PeerCheck = Literal["both", "embedding", "none"]
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,9 @@ class BeaconOptions:
     action_check: ActionCheck = "auto"
     # Multiply the discrepancy by how much a demonstration's actions differ from those of demonstrations that
     # look alike: finds wrong actions, other goals and other cameras, as long as most of the source is sound.
-    # Paper: no.
-    peer_check: bool = True
+    # Alike by the learned "embedding", or by "both" that and coarse pictures, which need no training: then
+    # the weights of a single source start from what these say. Paper: "none".
+    peer_check: PeerCheck = "both"
     # Gradient steps of the target-only reference policy, as a share of the run's own. Only the localized
     # discrepancy and --loss-signal excess train one, once, before the first refresh.
     reference_share: float = 0.25
@@ -152,8 +154,8 @@ class PaperBeaconOptions(BeaconOptions):
     # robust standard deviations count as equally far; paper: 0.
     gap_tolerance: float = 0.0
     # Multiply the discrepancy by how much a demonstration's actions differ from those of demonstrations that
-    # look alike; paper: no.
-    peer_check: bool = False
+    # look alike, by the learned "embedding", or by "both" that and coarse pictures; paper: "none".
+    peer_check: PeerCheck = "none"
 
 
 class Beacon(Method):
@@ -238,6 +240,8 @@ class Beacon(Method):
         import torch
 
         self._epoch = epoch
+        if epoch == 0 and self._starts_from_what_is_known:
+            return self._start()
         since_first = epoch - self.options.first_refresh
         if since_first < 0 or since_first % self.options.refresh_every:
             return None
@@ -269,8 +273,29 @@ class Beacon(Method):
             discrepancies=self.reweighter.discrepancies,
         )
 
+    @property
+    def _starts_from_what_is_known(self) -> bool:
+        """Whether the first weights come from the data alone: the minimiser needs no policy for that."""
+        options: BeaconOptions = self.options
+        one_source = len(self.context.domains) == 2 or options.weighting.pool_sources
+        minimised = options.weighting.update == "convex" or (
+            options.weighting.update == "auto" and one_source
+        )
+        return options.peer_check == "both" and minimised and options.first_refresh > 0
+
+    def _start(self) -> EpochReport:
+        known = np.zeros(len(self.context.windows))
+        known[self.context.source_windows] = self._beforehand
+        report = self.reweighter.refresh(losses=np.zeros(len(known)), discrepancies=known)
+        return EpochReport(
+            scalars=self._scalars(report) | {"swept_windows": 0.0},
+            weights=self.reweighter.weights,
+            discrepancies=self.reweighter.discrepancies,
+        )
+
     def _estimator(self) -> Estimator:
         """The discrepancy that was chosen; the localized one needs a policy of its own."""
+        from beacon.methods.looks import peer_factors
         from beacon.methods.motion import MotionChecked, misfit_factors
         from beacon.weighting.discrepancy import DiscrepancyWarning, PeerChecked, make_estimator
 
@@ -281,20 +306,23 @@ class Beacon(Method):
             estimator = PolicyDiscrepancy(options.localized, context, self._reference_steps)
         else:
             estimator = make_estimator(name, **options.estimator_options())
-        if options.peer_check:
-            estimator = PeerChecked(estimator)
-        if options.action_check == "none":
-            return estimator
-        factors = misfit_factors(context.windows, context.target)
-        if factors is not None:
-            return MotionChecked(estimator, factors[context.source_windows])
-        if options.action_check == "motion":
+        beforehand = np.ones(len(context.source_windows))
+        if options.peer_check == "both":
+            beforehand = peer_factors(context)
+        if options.peer_check != "none":
+            estimator = PeerChecked(estimator, beforehand)
+        misfits = None if options.action_check == "none" else misfit_factors(context.windows, context.target)
+        if misfits is not None:
+            of_source = misfits[context.source_windows]
+            estimator, beforehand = MotionChecked(estimator, of_source), beforehand * of_source
+        elif options.action_check == "motion":
             warnings.warn(
                 "the target's proprioception does not explain its actions (or there is but one "
                 "demonstration); --action-check motion has no effect",
                 DiscrepancyWarning,
                 stacklevel=2,
             )
+        self._beforehand = beforehand
         return estimator
 
     @property
@@ -321,7 +349,7 @@ class Beacon(Method):
 
     def _action_chunks(self, everything: Indices) -> Tensor | None:
         """All action chunks, (N, horizon, A), for the estimators that look at labels."""
-        if self.options.weighting.discrepancy != "knn-joint" and not self.options.peer_check:
+        if self.options.weighting.discrepancy != "knn-joint" and self.options.peer_check == "none":
             return None
         return self.context.windows.gather(everything, images=False).actions
 

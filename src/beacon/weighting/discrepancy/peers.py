@@ -18,6 +18,8 @@ from beacon.weighting.discrepancy.neighbors import Neighbors, nearest
 
 USUAL = 0.6  # quantile of the source demonstrations' disagreements that counts as unremarkable
 LARGEST = 5.0  # factor
+PEERS = 10  # of a window
+POOL = 8_000  # windows, drawn at random where there are more, among which peers are found
 ROWS = 1024  # windows whose neighbours' chunks are in memory together
 
 
@@ -30,8 +32,9 @@ class PeerChecked:
     """
 
     base: Estimator
-    k: int = 20  # peers of a window
-    pool: int = 20_000  # windows, drawn at random where there are more, among which peers are found
+    least: Vector | None = None  # (m,) factors that are known beforehand: the larger one counts
+    k: int = PEERS
+    pool: int = POOL
     _constant: Discrepancy | None = field(default=None, init=False)  # of a base that is asked only once
 
     def __call__(self, inputs: DiscrepancyInputs) -> Discrepancy:
@@ -40,11 +43,13 @@ class PeerChecked:
         if getattr(self.base, "constant", False):
             self._constant = found
         factors = disagreement_factors(inputs, self.k, self.pool)
+        if self.least is not None:
+            factors = np.maximum(factors, self.least)
         checked = {"peer_disagreement": float(factors.mean())}
         return Discrepancy(found.values * factors, {**found.diagnostics, **checked})
 
 
-def disagreement_factors(inputs: DiscrepancyInputs, k: int, pool: int) -> Vector:
+def disagreement_factors(inputs: DiscrepancyInputs, k: int = PEERS, pool: int = POOL) -> Vector:
     """How much more than usual the demonstration of each source sample differs from its peers, (m,)."""
     source, target = inputs.embeddings()
     own, others = (chunks.flatten(1) for chunks in inputs.actions())

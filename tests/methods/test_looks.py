@@ -1,0 +1,84 @@
+"""What coarse pictures say of demonstrations before anything is learned, and weights that start from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from demonstrations import make_dataset
+from sklearn.metrics import roc_auc_score
+from tiny_runs import metrics, tiny_config
+
+from beacon.data import Windows
+from beacon.data.episodes import EpisodeSet
+from beacon.methods import BeaconOptions
+from beacon.methods.looks import COMPONENTS, looks
+from beacon.training import train
+from beacon.weighting import WeightingConfig
+
+DEMOS, BAD = 40, 8
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A source whose first demonstrations go the wrong way, and a target."""
+    folder = tmp_path_factory.mktemp("looks")
+    source = make_dataset(folder / "sim.hdf5", DEMOS, steps=9, seed=1)
+    with h5py.File(source, "r+") as file:
+        for number in range(BAD):
+            file["data"][f"demo_{number}"]["actions"][:, :2] *= -1
+    return source, make_dataset(folder / "real.hdf5", 3, steps=9, seed=3, background=(90, 60, 30))
+
+
+def test_windows_that_look_alike_are_near(data: tuple[Path, Path]) -> None:
+    windows = Windows([EpisodeSet.load(path, name=path.stem) for path in data], obs_steps=2, horizon=4)
+    features = looks(windows)
+    assert features.shape == (len(windows), COMPONENTS + 3) and torch.isfinite(features).all()
+    assert torch.equal(features, looks(windows))
+    # Two steps of one demonstration are nearer than two demonstrations.
+    steps = (features[1:9] - features[:8]).norm(dim=1).mean()
+    demos = (features[9:81:9] - features[0]).norm(dim=1).mean()
+    assert steps < 0.5 * demos
+
+
+def test_without_cameras_or_proprioception_the_other_serves(data: tuple[Path, Path]) -> None:
+    one = EpisodeSet.load(data[0], name="sim")
+    blind = Windows([EpisodeSet.load(data[0], name="sim", cameras=())], 1, 4)
+    assert looks(blind).shape == (one.frames, 3)
+
+
+@pytest.mark.parametrize("refresh", ["amortized", "exact"])
+def test_the_first_weights_come_from_the_data_alone(
+    refresh: str, data: tuple[Path, Path], tmp_path: Path
+) -> None:
+    options = BeaconOptions(action_check="none", refresh=refresh)
+    train(tiny_config("beacon", *data, options=options, steps=4), tmp_path / "run")
+    first = metrics(tmp_path / "run", "refresh")[0]
+    assert first["step"] == 0
+    assert (first["swept_windows"] == 0) == (refresh == "amortized")
+    history = pq.read_table(tmp_path / "run" / "weights" / "episodes.parquet").to_pydict()
+    rows = [
+        (episode, weight)
+        for step, episode, weight in zip(
+            history["step"], history["episode"], history["weight_mean"], strict=True
+        )
+        if step == 0 and episode < DEMOS
+    ]
+    if refresh == "amortized":
+        weights = np.array([weight for _, weight in sorted(rows)])
+        assert roc_auc_score(np.arange(DEMOS) < BAD, -weights) > 0.85
+
+
+def test_without_a_minimiser_or_the_pictures_there_is_no_such_start(
+    data: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for name, options in (
+        ("steps", BeaconOptions(weighting=WeightingConfig(granularity="demo"))),
+        ("learned", BeaconOptions(peer_check="embedding")),
+    ):
+        train(tiny_config("beacon", *data, options=options, steps=4), tmp_path / name)
+        assert metrics(tmp_path / name, "refresh")[0]["step"] > 0
