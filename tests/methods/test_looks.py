@@ -20,17 +20,19 @@ from beacon.methods.looks import COMPONENTS, looks
 from beacon.training import train
 from beacon.weighting import WeightingConfig
 
-DEMOS, BAD = 40, 8
+DEMOS, BAD = 80, 8
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A source whose first demonstrations go the wrong way, and a target."""
+    """A source whose first demonstrations act at random, and a target."""
+    rng = np.random.default_rng(0)
     folder = tmp_path_factory.mktemp("looks")
     source = make_dataset(folder / "sim.hdf5", DEMOS, steps=9, seed=1)
     with h5py.File(source, "r+") as file:
         for number in range(BAD):
-            file["data"][f"demo_{number}"]["actions"][:, :2] *= -1
+            actions = file["data"][f"demo_{number}"]["actions"]
+            actions[:, :2] = rng.uniform(-1, 1, (len(actions), 2))
     return source, make_dataset(folder / "real.hdf5", 3, steps=9, seed=3, background=(90, 60, 30))
 
 
