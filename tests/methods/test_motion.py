@@ -74,7 +74,7 @@ def test_one_target_demonstration_is_no_yardstick(tmp_path: Path) -> None:
     ]
     assert misfit_factors(windows(*paths), 1) is None
     train(tiny_config("beacon", *paths, data={"target_demos": 1}), tmp_path / "auto")
-    assert "discrepancy/action_misfit" not in metrics(tmp_path / "auto", "refresh")[0]
+    assert "discrepancy/action_misfit" not in metrics(tmp_path / "auto", "refresh")[-1]
     asked = tiny_config("beacon", *paths, options=BeaconOptions(action_check="motion"))
     with pytest.warns(
         DiscrepancyWarning, match=r"but one demonstration.*--action-check motion has no effect"
@@ -110,7 +110,7 @@ def test_without_proprioception_only_an_explicit_check_is_refused(trusted: Path,
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train(tiny_config("beacon", *blind), tmp_path / "auto")
-    assert "discrepancy/action_misfit" not in metrics(tmp_path / "auto", "refresh")[0]
+    assert "discrepancy/action_misfit" not in metrics(tmp_path / "auto", "refresh")[-1]
     with pytest.raises(UserError, match="no proprioception to check actions by; say --action-check none"):
         train(
             tiny_config("beacon", *blind, options=BeaconOptions(action_check="motion")), tmp_path / "motion"
@@ -126,7 +126,7 @@ def test_demonstrations_shorter_than_the_look_ahead(trusted: Path, tmp_path: Pat
 def test_the_discrepancy_of_a_run_is_multiplied(trusted: Path, tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "sim.hdf5", 4, steps=STEPS, seed=1, mirrored=True)
     for check in get_args(ActionCheck):
-        options = BeaconOptions(action_check=check)
+        options = BeaconOptions(action_check=check, peer_check="none")
         train(tiny_config("beacon", path, trusted, options=options), tmp_path / check)
     checked, auto, plain = (metrics(tmp_path / name, "refresh")[0] for name in ("motion", "auto", "none"))
     assert auto == checked
