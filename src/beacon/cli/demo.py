@@ -20,7 +20,7 @@ Advance = Callable[[str, float, float], None]
 
 DESCRIPTION = """Demonstrations in simulation, three methods, their success, and a report: RUNS/report.html.
 
-The robot is to put one cube onto another, on a wooden table. There are 5 demonstrations of that, and 150 on
+The robot is to put one cube onto another, on a wooden table. There are 10 demonstrations of that, and 150 on
 another table, of which 60 are bad: their actions are delayed or mirrored, and no method is told which.
 Target-only, co-training and BEACON train on the same budget and are evaluated from the same initial states.
 

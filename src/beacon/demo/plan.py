@@ -29,9 +29,9 @@ class DemoPlan:
     source_domain: str = "source"
     target_domain: str = "texture"  # another table: what the policy has to work on
     source_demos: int = 150
-    target_demos: int = 5
+    target_demos: int = 10
     faults: tuple[tuple[str, float], ...] = ((DELAYED, 0.2), (MIRRORED, 0.2))  # shares of the source
-    image_size: int | None = None  # as the simulation draws them
+    image_size: int | None = 64  # half of the time of the pictures that the simulation draws
     steps: int = 1000
     steps_per_epoch: int = 100
     episodes: int = 100
