@@ -16,7 +16,7 @@ from beacon.cli.main import main
 from beacon.cli.train import parse
 from beacon.demo import DemoPlan
 from beacon.methods import METHODS, Beacon, BeaconOptions, PaperBeaconOptions
-from beacon.methods.beacon import RECOMMENDED
+from beacon.methods.beacon_options import RECOMMENDED
 from beacon.report.reproduce import train_command
 from beacon.training import TrainConfig
 from beacon.training.run_folder import RunFolder

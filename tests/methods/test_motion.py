@@ -17,7 +17,7 @@ from beacon.data import Windows
 from beacon.data.episodes import EpisodeSet
 from beacon.errors import UserError
 from beacon.methods import BeaconOptions
-from beacon.methods.beacon import ActionCheck
+from beacon.methods.beacon_options import ActionCheck
 from beacon.methods.motion import LARGEST, misfit_factors
 from beacon.training import train
 from beacon.weighting import DiscrepancyWarning

@@ -10,7 +10,8 @@ Nothing here waits for torch, so that a command line knows the methods and their
 from __future__ import annotations
 
 from beacon.methods.base import EpochReport, Measurements, Method, MethodContext, Reference
-from beacon.methods.beacon import Beacon, BeaconOptions, PaperBeacon, PaperBeaconOptions
+from beacon.methods.beacon import Beacon, PaperBeacon
+from beacon.methods.beacon_options import BeaconOptions, PaperBeaconOptions
 from beacon.methods.cotrain import CoTraining, CoTrainingOptions
 from beacon.methods.mmd import Mmd, MmdOptions
 from beacon.methods.registry import METHODS, find_installed, register
