@@ -144,3 +144,10 @@ def test_a_constant_base_is_asked_once() -> None:
     first, again = checked(inputs).values, checked(inputs).values
     np.testing.assert_array_equal(first, again)
     assert base.asked == 1 and first.min() == 2.0
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_sound_source_keeps_its_mass(seed: int) -> None:
+    found = per_demo(disagreement_factors(make_inputs(seed), k=10, pool=10_000))
+    assert np.mean(found > 1.0) < 0.3
+    assert found.mean() < 1.05
