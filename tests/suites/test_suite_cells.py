@@ -11,7 +11,7 @@ import pytest
 from small_cells import SOURCE, matched, small_cell
 
 from beacon.errors import UserError
-from beacon.methods import BeaconOptions, PaperBeaconOptions
+from beacon.methods import METHODS, BeaconOptions, PaperBeaconOptions
 from beacon.suites import grids
 from beacon.suites.cell import DatasetSpec
 from beacon.suites.grids import SUITES, Choice, Place, cells, places
@@ -60,6 +60,17 @@ def test_everything_that_decides_changes_the_key() -> None:
     assert len({one.key for one in [cell, *others]}) == len(others) + 1
     # A default that is said is the same cell.
     assert replace(cell, options={"k": 5}).key == cell.key
+
+
+def test_a_method_that_gives_other_weights_than_before_has_new_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keys() -> tuple[str, str, str]:
+        cell = small_cell("beacon")
+        return cell.key, matched(cell).key, small_cell("cotrain").key
+
+    before = keys()
+    monkeypatch.setattr(METHODS["beacon"], "revision", METHODS["beacon"].revision + 1)
+    own, control, other = keys()
+    assert own != before[0] and control != before[1] and other == before[2]
 
 
 def test_no_path_is_in_a_configuration() -> None:

@@ -103,6 +103,7 @@ class Method(ABC):
 
     needs_source: ClassVar[bool] = True
     needs_target: ClassVar[bool] = True
+    revision: ClassVar[int] = 1  # one more when the same options mean other weights than before
     Options: ClassVar[type[Any]]  # frozen dataclass: what the command line offers for this method
 
     def __init__(self, options: Any, context: MethodContext) -> None:

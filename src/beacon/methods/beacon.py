@@ -31,6 +31,7 @@ REFERENCE_DRAWS = 4  # noise draws per window of the reference, which is measure
 class Beacon(Method):
     """Weigh every window by how learnable it is and how much it looks like the target."""
 
+    revision = 2  # what is usual among peers, by the better half of the source
     Options = BeaconOptions
 
     def __init__(self, options: BeaconOptions, context: MethodContext) -> None:
@@ -274,6 +275,7 @@ class Beacon(Method):
 class PaperBeacon(Beacon):
     """BEACON with the paper's options throughout."""
 
+    revision = 1
     Options = PaperBeaconOptions
 
 

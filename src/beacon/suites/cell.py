@@ -92,9 +92,13 @@ class Cell:
 
     def training(self) -> dict[str, Any]:
         """All that decides the policy, as plain values."""
+        from beacon.methods import METHODS
+
+        revision = METHODS[self.method].revision
         return {
             "format": FORMAT,
             "method": self.method,
+            **({"revision": revision} if revision > 1 else {}),
             "sources": [_plain(source) for source in self.sources] if self.uses_source else [],
             "target": _plain(self.target) if self.uses_target else None,
             "target_demos": self.target_demos if self.uses_target else None,
