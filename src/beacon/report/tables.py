@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from beacon.training.weight_tables import demo_means
+
 Array = NDArray[np.float64]
 Ids = NDArray[np.int64]
 MEASURES = ("weight", "loss", "discrepancy")
@@ -60,13 +62,8 @@ class WindowTable:
         return np.cumsum(self.lengths) - self.lengths
 
     def episode_means(self, values: Array) -> Array:
-        """Mean over each demonstration, (E,); exact where it is the same for all of its windows.
-
-        Demonstrations of one weight must not be ranked by how their sums were rounded.
-        """
-        first = values[self.starts]
-        beyond = np.bincount(self.episode, weights=values - first[self.episode])
-        return np.asarray(first + beyond / self.lengths)
+        """Mean over each demonstration, (E,)."""
+        return demo_means(values, self.episode)
 
     @property
     def episode_domain(self) -> Ids:

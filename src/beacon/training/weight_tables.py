@@ -93,7 +93,7 @@ class WeightTable:
     def demos(self, record: DomainRecord | None = None) -> list[DemoWeight]:
         """Demonstrations of one domain, or of all sources, the heaviest first."""
         wanted = self.sources if record is None else [record]
-        means = [self._demo_means(values) for values in (self.weight, self.discrepancy, self.loss)]
+        means = [demo_means(values, self.episode) for values in (self.weight, self.discrepancy, self.loss)]
         names = [name for entry in self.records for name in entry.demos]
         order = np.argsort(-means[0], kind="stable")
         domain = self._demo_domain
@@ -102,9 +102,6 @@ class WeightTable:
             for e in order.tolist()
             if self.records[domain[e]] in wanted
         ]
-
-    def _demo_means(self, values: Values) -> Values:
-        return np.asarray(np.bincount(self.episode, weights=values) / np.bincount(self.episode))
 
     def source(self, name: str | None) -> DomainRecord:
         """The source domain of that name; it need not be named where there is only one."""
@@ -167,6 +164,17 @@ class WeightTable:
             origin, path, [demo.name for demo in chosen], attributes=attributes, overwrite=overwrite
         )
         return chosen
+
+
+def demo_means(values: Values, episode: NDArray[np.int64]) -> Values:
+    """Mean over each demonstration, (E,); exact where it is the same for all of its windows.
+
+    Demonstrations of one weight must not be ranked by how their sums were rounded.
+    """
+    _, first_window = np.unique(episode, return_index=True)
+    first = values[first_window]
+    beyond = np.bincount(episode, weights=values - first[episode])
+    return np.asarray(first + beyond / np.bincount(episode))
 
 
 def how_many(keep: int | float, demos: int) -> int:
