@@ -113,7 +113,8 @@ def test_what_a_result_says(tmp_path: Path) -> None:
     assert total == pytest.approx(24 + BeaconOptions().weighting.alpha * 48, rel=1e-4)
     assert 1 <= weights["effective_source_samples"] <= 48
     matching = read_result(folders.result(control))
-    assert matching["train_config"]["options"]["ratio"] == weights["source_mass"]
+    assert matching["train_config"]["options"]["ratio"] == weights["mean_source_mass"]
+    assert weights["source_mass"] < weights["mean_source_mass"] < 48 / 72  # the target gains in the run
     assert matching["weights"] is None and str(tmp_path) not in folders.result(beacon).read_text()
     assert folders.result(beacon).stat().st_size < 30_000
     assert not list(folders.run(beacon).glob("checkpoints/*/optimizer.safetensors"))

@@ -50,7 +50,7 @@ class Beacon(Method):
                 target=context.domains[-1],
                 episodes=context.windows.episode,
                 config=options.weighting,
-                refreshes=_refreshes(options, context.epochs),
+                refreshes=_refreshes(options, context.epochs) + int(self._starts_from_what_is_known),
                 seed=context.seed,
                 discrepancy=self._estimator(),
             )

@@ -70,7 +70,8 @@ class Cell:
     optimization: Mapping[str, Any] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
     image_size: int | None = None
-    # Co-training at the share of the source that this cell's weights end with; it has to be done before.
+    # Co-training at the share that the source has in this cell's weights, over its run; it has to be done
+    # before.
     match: Cell | None = None
     # Also map the embeddings of source and target windows, and measure how well they mix.
     align: bool = False

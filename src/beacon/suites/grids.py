@@ -36,7 +36,7 @@ class Row:
     title: str
     method: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    match: str | None = None  # co-training at the final share of the source of this row
+    match: str | None = None  # co-training at the source's share of this row, over its run
     extra: bool = False  # only where it is asked for by name
 
 

@@ -100,11 +100,11 @@ def is_trained(cell: Cell, run: Path) -> bool:
 
 
 def _matched_ratio(cell: Cell, folders: Folders) -> float | None:
-    """The share of the source that another cell's weights ended with, from its result."""
+    """The share of the source in another cell's weights, over its whole run, from its result."""
     if cell.match is None:
         return None
     weights = read_result(folders.result(cell.match))["weights"]
-    return float(weights["source_mass"])
+    return float(weights["mean_source_mass"])
 
 
 def _evaluate(cell: Cell, wanted: EvaluationSpec, run: Path, clock: Clock, tell: Tell) -> dict[str, Any]:

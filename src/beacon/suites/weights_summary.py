@@ -48,6 +48,7 @@ def summarise_weights(run: Path) -> dict[str, Any] | None:
     return {
         "domains": domains,
         "source_mass": float(source.sum()) / total,
+        "mean_source_mass": _mean_source_mass(view),
         "effective_samples": round(effective_sample_size(table.weight), 1),
         "effective_source_samples": round(effective_sample_size(source), 1),
         "phase_explains": bias.phase,
@@ -57,6 +58,14 @@ def summarise_weights(run: Path) -> dict[str, Any] | None:
         "auc": bias.found_flaws,
         "flaws": _by_flaw(view),
     }
+
+
+def _mean_source_mass(view: RunView) -> float:
+    """The source's share of all weight, over all refreshes."""
+    table, history = view.record.windows, view.record.episodes
+    assert table is not None and history is not None  # a run has both or none
+    mass = history.weight * table.lengths  # (R, E)
+    return float((mass[:, view.source_demos].sum(axis=1) / mass.sum(axis=1)).mean())
 
 
 def _by_flaw(view: RunView) -> dict[str, Any]:
