@@ -86,8 +86,10 @@ class Beacon(Method):
         return drawn.reshape(shape)
 
     def weights(self, index: Tensor) -> Tensor | None:
-        """q, or the mean weight for all while there has been no refresh or windows are drawn by weight."""
-        if self.reweighter.refreshes == 0 or self.options.sampling == "proportional":
+        """q; one for all where windows are drawn by weight, the mean while there has been no refresh."""
+        if self.options.sampling == "proportional":
+            return None
+        if self.reweighter.refreshes == 0:
             import torch
 
             mean = self.reweighter.budget / len(self.reweighter)

@@ -16,7 +16,7 @@ from beacon.weighting.checks import Ids, Vector
 from beacon.weighting.discrepancy.base import Discrepancy, DiscrepancyInputs, Estimator, as_discrepancy
 from beacon.weighting.discrepancy.neighbors import Neighbors, nearest
 
-SPREADS = 0.7  # beyond the median that still count as usual, in distances from the tenth percentile to it
+SPREADS = 1.5  # beyond the median that still count as usual, in distances from the tenth percentile to it
 LARGEST = 5.0  # factor
 PEERS = 10  # of a window
 POOL = 8_000  # windows, drawn at random where there are more, among which peers are found
