@@ -64,7 +64,7 @@ def test_the_first_weights_come_from_the_data_alone(data: tuple[Path, Path], tmp
     history = pq.read_table(tmp_path / "run" / "weights" / "episodes.parquet").to_pydict()
     rows = zip(history["step"], history["episode"], history["weight"], strict=True)
     weights = np.array([weight for step, episode, weight in rows if step == 0 and episode < DEMOS])
-    assert len(weights) == DEMOS and roc_auc_score(np.arange(DEMOS) < BAD, -weights) > 0.85
+    assert len(weights) == DEMOS and roc_auc_score(np.arange(DEMOS) < BAD, -weights) > 0.7
 
 
 def test_an_exact_first_refresh_looks_at_the_policy(data: tuple[Path, Path], tmp_path: Path) -> None:

@@ -288,7 +288,8 @@ class Reweighter:
             return self._discrepancies, {}
         features = None if embeddings is None else finite_matrix("embeddings", embeddings, size)
         chunks = None if actions is None else finite_matrix("actions", actions, size)
-        inputs = self._samples.split(features, chunks, seed=self._seed * 1_000_003 + self.refreshes)
+        seed = self._seed * 1_000_003 + self.refreshes
+        inputs = self._samples.split(features, chunks, seed, self._progress)
         found = self._estimator(inputs)
         result = found if isinstance(found, Discrepancy) else Discrepancy(np.asarray(to_numpy(found)))
         d = np.zeros(size)
@@ -341,10 +342,14 @@ class Reweighter:
         return len(self.source_labels) > 1 and not self.config.pool_sources
 
     @property
+    def _progress(self) -> float:
+        """How far the refresh to come is in the run."""
+        return min(1.0, self.refreshes / max(1, self._planned_refreshes - 1))
+
+    @property
     def _largest_on_target(self) -> float:
         targets = int(np.count_nonzero(self._on_target))
-        progress = min(1.0, self.refreshes / max(1, self._planned_refreshes - 1))
-        return self.config.largest_on_target(targets, len(self._samples) - targets, progress)
+        return self.config.largest_on_target(targets, len(self._samples) - targets, self._progress)
 
     def _read_strengths(self) -> Strengths:
         config = self.config

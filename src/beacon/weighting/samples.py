@@ -63,7 +63,7 @@ class Samples:
         return np.frombuffer(digest, dtype=np.uint8).copy()
 
     def split(
-        self, embeddings: torch.Tensor | None, actions: torch.Tensor | None, seed: int
+        self, embeddings: torch.Tensor | None, actions: torch.Tensor | None, seed: int, progress: float
     ) -> DiscrepancyInputs:
         """What a discrepancy estimator gets to see of these features and action chunks."""
         target, source = self.on_target, ~self.on_target
@@ -78,6 +78,7 @@ class Samples:
             source_actions=_rows(actions, source),
             target_actions=_rows(actions, target),
             seed=seed,
+            progress=progress,
         )
 
 

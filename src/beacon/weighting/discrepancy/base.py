@@ -35,6 +35,7 @@ class DiscrepancyInputs:
     source_actions: torch.Tensor | None = None  # (m, A) float32
     target_actions: torch.Tensor | None = None  # (n, A)
     seed: int = 0  # another one at every refresh
+    progress: float = 1.0  # 0 at the first refresh of the run, 1 at the last
 
     def embeddings(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Source and target embeddings, or an error that names what is missing."""

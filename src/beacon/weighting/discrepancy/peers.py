@@ -33,7 +33,8 @@ class PeerChecked:
     """
 
     base: Estimator
-    least: Vector | None = None  # (m,) factors that are known beforehand: the larger one counts
+    # (m,) factors that are known beforehand: they count at first, and in the end those of the embeddings alone
+    beforehand: Vector | None = None
     k: int = PEERS
     pool: int = POOL
     _constant: Discrepancy | None = field(default=None, init=False)  # of a base that is asked only once
@@ -44,8 +45,8 @@ class PeerChecked:
         if getattr(self.base, "constant", False):
             self._constant = found
         factors = disagreement_factors(inputs, self.k, self.pool)
-        if self.least is not None:
-            factors = np.maximum(factors, self.least)
+        if self.beforehand is not None:
+            factors = (1.0 - inputs.progress) * self.beforehand + inputs.progress * factors
         checked = {"peer_disagreement": float(factors.mean())}
         return Discrepancy(found.values * factors, {**found.diagnostics, **checked})
 
