@@ -16,7 +16,6 @@ from beacon.weighting.checks import Ids, Vector
 from beacon.weighting.discrepancy.base import Discrepancy, DiscrepancyInputs, Estimator, as_discrepancy
 from beacon.weighting.discrepancy.neighbors import Neighbors, nearest
 
-SPREADS = 1.5  # beyond the median that still count as usual, in distances from the tenth percentile to it
 LARGEST = 5.0  # factor
 PEERS = 10  # of a window
 POOL = 8_000  # windows, drawn at random where there are more, among which peers are found
@@ -27,9 +26,9 @@ ROWS = 1024  # windows whose neighbours' chunks are in memory together
 class PeerChecked:
     """An estimator whose discrepancies are multiplied by how much a demonstration disagrees with its peers.
 
-    The factor is one for a source demonstration that disagrees as much as is usual, which the half that
-    disagrees least decides: so most of the source must be sound. It takes embeddings, action chunks and
-    demonstration ids.
+    The factor is one for a source demonstration that disagrees as much as is usual: at most as far above the
+    median as the tenth percentile is below it. So most of the source must be sound. It takes embeddings,
+    action chunks and demonstration ids.
     """
 
     base: Estimator
@@ -82,5 +81,5 @@ def _relative_to_usual(apart: Vector, episodes: Ids) -> Vector:
     _, place = np.unique(episodes, return_inverse=True)
     of_demos = np.sqrt(np.bincount(place, weights=apart) / np.bincount(place))
     low, median = np.quantile(of_demos, (0.1, 0.5))
-    usual = max(float(median + SPREADS * (median - low)), 1e-12)
+    usual = max(float(median + (median - low)), 1e-12)
     return np.asarray(np.clip(of_demos / usual, 1.0, LARGEST)[place])
