@@ -50,8 +50,8 @@ SCALES = {
         # The paper's sizes, for one GPU with 48 GB. Times: an estimate, see docs/suites.md.
         Scale("paper", "paper", "full", 500, 20, 40, (20, 40, 60, 80), 100, 20, 0.08, 6.0, 1),
         # The same experiments on two cores. A cell has smaller images and fewer draws than the preset of
-        # `beacon train`: half of the time, and 88 instead of 93 of 100 stacks in the own domain
-        # (docs/findings.md).
+        # `beacon train`: half of the time, for 88 instead of 93 of 100 stacks in the own domain with 1,000
+        # steps of batch 64 (docs/findings.md).
         Scale(
             "cpu",
             "cpu",
