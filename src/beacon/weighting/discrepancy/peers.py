@@ -32,7 +32,7 @@ class PeerChecked:
     """
 
     base: Estimator
-    # (m,) factors that are known beforehand: they count at first, and in the end those of the embeddings alone
+    # (m,) factors that are known beforehand: what counts at first, and nothing at the last refresh
     beforehand: Vector | None = None
     k: int = PEERS
     pool: int = POOL
