@@ -33,7 +33,6 @@ PAPER_WEIGHTING: dict[str, Any] = {
     "gamma": 1e-6,
     "q_max": 5.0,
     "target_factor": None,
-    "target_factor_start": None,
     "q_target_min": 0.05,
     "alpha": 0.5,
     "p0": "target",

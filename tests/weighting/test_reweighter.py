@@ -441,26 +441,3 @@ def test_several_sources_are_bounded_too() -> None:
     for _ in range(20):
         rw.refresh(losses=np.full(len(rw), 0.1), discrepancies=far)
     assert rw.weights[40:].max() <= 4.0 * rw.budget / (4.0 * 4 + 40) + 1e-9
-
-
-def test_the_targets_share_grows_evenly_over_the_planned_refreshes() -> None:
-    rw = Reweighter(
-        domains=[0] * 200 + [1] * 10,
-        target=1,
-        target_factor=9.0,
-        target_factor_start=1.0,
-        update="convex",
-        q_max=50.0,
-        refreshes=5,
-    )
-    far = np.r_[np.full(200, 3.0), np.zeros(10)]
-    factors = []
-    for _ in range(6):  # one more than planned
-        rw.refresh(losses=np.full(len(rw), 0.1), discrepancies=far)
-        factors.append(rw.weights[200:].mean() / rw.weights[:200].mean())
-    np.testing.assert_allclose(factors, [1.0, 3.0, 5.0, 7.0, 9.0, 9.0])
-
-
-def test_a_start_without_an_end_is_refused() -> None:
-    with pytest.raises(ValueError, match="target_factor_start: must be None where target_factor is"):
-        WeightingConfig(target_factor_start=1.0)

@@ -38,9 +38,6 @@ class WeightingConfig:
     # How many times as much as the average source sample a target sample may weigh; None: as much as q_max
     # lets it (paper). So few demonstrations are not learned by heart, and the source is never given up.
     target_factor: float | None = None
-    # target_factor at the first refresh, from where it grows evenly up to the last; None: the same for all
-    # (paper). First learn what the many can teach, then what is the target's own.
-    target_factor_start: float | None = None
     # Smallest weight of a target sample (paper: 0.05 or 0.10).
     q_target_min: float = 0.05
     # Average weight of a source sample: the weights sum to n + alpha·m (paper: 0.3 to 0.5).
@@ -97,15 +94,12 @@ class WeightingConfig:
             f"at most q_max = {self.q_max}",
             self.q_target_min,
         )
-        for name in ("target_factor", "target_factor_start"):
-            factor = getattr(self, name)
-            positive = factor is None or (_is_non_negative(factor) and factor > 0)
-            _require(positive, name, "None or a number above 0", factor)
+        factor = self.target_factor
         _require(
-            self.target_factor is not None or self.target_factor_start is None,
-            "target_factor_start",
-            "None where target_factor is",
-            self.target_factor_start,
+            factor is None or (_is_non_negative(factor) and factor > 0),
+            "target_factor",
+            "None or a number above 0",
+            factor,
         )
         eta = self.eta_q
         eta_is_fine = _is_non_negative(eta) if isinstance(eta, int | float) else eta == "auto"
@@ -125,21 +119,16 @@ class WeightingConfig:
         ):
             _require(getattr(self, name) in values, name, " or ".join(map(repr, values)), getattr(self, name))
 
-    def largest_on_target(self, targets: int, sources: int, progress: float = 1.0) -> float:
+    def largest_on_target(self, targets: int, sources: int) -> float:
         """The largest weight of a target sample where there are so many target and source samples.
-
-        ``progress``: 0 at the first refresh, 1 at the last.
 
         >>> WeightingConfig(target_factor=4.0).largest_on_target(5, 200)  # 4 · 0.477, of a budget of 105
         1.9090909090909092
         """
-        factor = self.target_factor
-        if factor is None:
+        if self.target_factor is None:
             return self.q_max
-        if self.target_factor_start is not None:
-            factor = (1.0 - progress) * self.target_factor_start + progress * factor
         budget = targets + self.alpha * sources
-        bound = factor * budget / (factor * targets + sources)
+        bound = self.target_factor * budget / (self.target_factor * targets + sources)
         return min(self.q_max, max(bound, self.q_target_min))
 
     def steps(self, refresh: int, refreshes: int) -> tuple[int, float]:

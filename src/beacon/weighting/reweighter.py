@@ -64,8 +64,8 @@ class Reweighter:
         discrepancy: an estimator, in place of the config's by name.
         discrepancy_options: options of the estimator that the config names, such as ``{"k": 4}``.
         p0: reference weights, one per sample, in place of the config's by name.
-        refreshes: how many there will be in the run (paper: 600); steps of eta_q="auto" and growth of
-            target_factor are spread over them.
+        refreshes: how many there will be in the run (paper: 600); eta_q="auto" scales its steps by it,
+            and what is known beforehand gives way to what is learned.
         seed: makes everything that is drawn at random repeatable.
         options: single fields of the config, such as ``alpha=0.4``.
     """
@@ -104,7 +104,6 @@ class Reweighter:
                 f"update: 'convex' is for one source domain, got {len(self.source_labels)}; "
                 "use update='stochastic', or pool_sources=True"
             )
-        self.refreshes = 0
         self._strengths = self._read_strengths()
         self._lower: Vector = np.where(self._on_target, self.config.q_target_min, 0.0)
         self.budget = self._check_budget()
@@ -115,6 +114,7 @@ class Reweighter:
         self._discrepancies_known = False
         self._losses = np.zeros(size)
         self._shift = 0.0
+        self.refreshes = 0
 
     # The weights
 
@@ -349,7 +349,7 @@ class Reweighter:
     @property
     def _largest_on_target(self) -> float:
         targets = int(np.count_nonzero(self._on_target))
-        return self.config.largest_on_target(targets, len(self._samples) - targets, self._progress)
+        return self.config.largest_on_target(targets, len(self._samples) - targets)
 
     def _read_strengths(self) -> Strengths:
         config = self.config
