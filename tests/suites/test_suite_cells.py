@@ -91,7 +91,7 @@ def test_the_same_cell_in_two_suites_is_one() -> None:
         found = places(SUITES[suite], CPU, Choice((0,), (row,), ("stack",)))
         return {p.cell.key for p in found if all(getattr(p, k) == v for k, v in more.items())}
 
-    assert keys("sim2sim", "beacon") == keys("scaling", "beacon", detail="n=5")
+    assert keys("sim2sim", "beacon") == keys("scaling", "beacon", detail="n=10")
     assert keys("ablation", "stochastic-knn") < keys("sim2sim", "beacon-paper")
     assert keys("sim2sim", "target-only", gap="texture") == keys("contaminated", "target-only")
     assert not keys("sim2sim", "cotrain") & keys("contaminated", "cotrain")
