@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.errors import UserError
+from beacon.methods.balanced import target_count
 from beacon.methods.base import EpochReport, Indices, Measurements, Method, MethodContext
 from beacon.methods.beacon_options import BeaconOptions, PaperBeaconOptions
 from beacon.methods.localized import REFERENCE, PolicyDiscrepancy
@@ -21,10 +22,12 @@ from beacon.methods.sampling import proportional, shuffled
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from beacon.data import WindowBatch
     from beacon.policy import Encoding
     from beacon.weighting import RefreshReport
     from beacon.weighting.discrepancy import Estimator
 
+ALIGNED_SHARE = 0.25  # of the target in a mini-batch where features are aligned, as in mmd and uot
 REFERENCE_DRAWS = 4  # noise draws per window of the reference, which is measured once
 
 
@@ -59,6 +62,10 @@ class Beacon(Method):
         self._memory = Memory(len(context.windows))
         self._reference_losses: NDArray[np.float64] | None = None
         self._epoch = 0
+        # Target windows of a mini-batch where features are aligned: enough to compare with.
+        self._targets = 0
+        if options.alignment:
+            self._targets = target_count(context, ALIGNED_SHARE, most=1 - 2 / context.batch_size)
 
     @classmethod
     def check(cls, options: BeaconOptions, *, sources: int, epochs: int) -> None:
@@ -77,6 +84,8 @@ class Beacon(Method):
     def batches(self, epoch: int) -> Indices:
         """All windows shuffled, or drawn as often as they weigh."""
         context = self.context
+        if self._targets:
+            return self._both_sides(epoch)
         shape = (context.steps_per_epoch, context.batch_size)
         count = shape[0] * shape[1]
         if self.options.sampling == "proportional" and self.reweighter.refreshes:
@@ -85,8 +94,50 @@ class Beacon(Method):
             drawn = shuffled(np.arange(len(context.windows)), epoch * count, count, context.seed)
         return drawn.reshape(shape)
 
+    def _both_sides(self, epoch: int) -> Indices:
+        """The same number of target windows in every mini-batch; windows of either side as often as they weigh."""
+        context = self.context
+        sides = []
+        for members, count in (
+            (context.target_windows, self._targets),
+            (context.source_windows, context.batch_size - self._targets),
+        ):
+            draws = context.steps_per_epoch * count
+            chosen = proportional(self._drawn_by[members], draws, context.seed, epoch)
+            sides.append(members[chosen].reshape(-1, count))
+        return np.concatenate(sides, axis=1)
+
+    @property
+    def _drawn_by(self) -> NDArray[np.float64]:
+        """What windows are drawn in proportion to: their weights, once there are some."""
+        return self.reweighter.weights if self.reweighter.refreshes else np.ones(len(self.context.windows))
+
+    def _side_weights(self, index: Tensor) -> Tensor:
+        """What gives both sides of a mini-batch the mass that their windows have."""
+        import torch
+
+        context, q = self.context, self._drawn_by
+        share = float(q[context.target_windows].sum() / q.sum())
+        on_target = torch.from_numpy(context.windows.domain[index.cpu().numpy()] == context.target)
+        size, targets = context.batch_size, self._targets
+        factors = torch.where(on_target, share * size / targets, (1.0 - share) * size / (size - targets))
+        return factors.to(index.device, torch.float32)
+
+    def extra_loss(self, batch: WindowBatch, encoding: Encoding, losses: Tensor) -> Tensor | None:
+        """Strength × energy distance between the features of both sides."""
+        strength: float = self.options.alignment
+        if not strength:
+            return None
+        from beacon.methods.losses import energy_distance
+
+        features = self._embedding(encoding).float()
+        on_target = batch.domain == self.context.target
+        return strength * energy_distance(features[~on_target], features[on_target], unbiased=True)
+
     def weights(self, index: Tensor) -> Tensor | None:
         """q; one for all where windows are drawn by weight, the mean while there has been no refresh."""
+        if self._targets:
+            return self._side_weights(index)
         if self.options.sampling == "proportional":
             return None
         if self.reweighter.refreshes == 0:

@@ -83,6 +83,10 @@ class BeaconOptions:
     # Alike by the learned "embedding", or by "both" that and coarse pictures, which need no training: then
     # the weights of a single source start from what these say. Paper: "none".
     peer_check: PeerCheck = "both"
+    # Strength of the energy distance between the features of source and target windows, drawn as often as
+    # they weigh, that is added to the loss: the encoder closes what the weights leave of the gap. Needs
+    # proportional draws; paper: 0.
+    alignment: float = 0.01
     # Gradient steps of the target-only reference policy, as a share of the run's own. Only the localized
     # discrepancy and --loss-signal excess train one, once, before the first refresh.
     reference_share: float = 0.25
@@ -97,6 +101,10 @@ class BeaconOptions:
             raise UserError(f"--warmup-epochs {self.warmup_epochs}: must be at least 0")
         if not self.gap_tolerance >= 0:
             raise UserError(f"--gap-tolerance {self.gap_tolerance}: must be at least 0")
+        if not self.alignment >= 0:
+            raise UserError(f"--alignment {self.alignment}: must be at least 0")
+        if self.alignment and self.sampling != "proportional":
+            raise UserError("--alignment needs --sampling proportional; say --alignment 0")
         if not 0 < self.reference_share <= 1:
             raise UserError(f"--reference-share {self.reference_share}: must be above 0 and at most 1")
         if self.exclude_same_demo and self.weighting.discrepancy != "knn":
@@ -140,3 +148,6 @@ class PaperBeaconOptions(BeaconOptions):
     # Multiply the discrepancy by how much a demonstration's actions differ from those of demonstrations that
     # look alike, by the learned "embedding", or by "both" that and coarse pictures; paper: "none".
     peer_check: PeerCheck = "none"
+    # Strength of the energy distance between the features of source and target windows that is added to the
+    # loss; needs proportional draws; paper: 0.
+    alignment: float = 0.0

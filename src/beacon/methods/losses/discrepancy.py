@@ -8,7 +8,7 @@ from torch import Tensor
 KERNELS, FACTOR = 5, 2.0  # of the multi-kernel MMD (Long et al. 2015)
 
 
-def energy_distance(source: Tensor, target: Tensor) -> Tensor:
+def energy_distance(source: Tensor, target: Tensor, *, unbiased: bool = False) -> Tensor:
     """Energy distance between two samples, as a scalar that is zero for equal samples.
 
     E = mean_ij ‖x_i − y_j‖ − ½ mean_ij ‖x_i − x_j‖ − ½ mean_ij ‖y_i − y_j‖
@@ -19,14 +19,17 @@ def energy_distance(source: Tensor, target: Tensor) -> Tensor:
     Args:
         source: x, (m, D).
         target: y, (n, D).
+        unbiased: leave pairs of a sample with itself out of the means. Otherwise small samples look farther
+            apart than they are, and features shrink to mend it.
 
     >>> energy_distance(torch.zeros(2, 1), torch.ones(3, 1))
     tensor(1.)
     """
+    own, others = (len(points) / (len(points) - 1) if unbiased else 1.0 for points in (source, target))
     return (
         _distances(source, target).mean()
-        - 0.5 * _distances(source, source).mean()
-        - 0.5 * _distances(target, target).mean()
+        - 0.5 * own * _distances(source, source).mean()
+        - 0.5 * others * _distances(target, target).mean()
     )
 
 
