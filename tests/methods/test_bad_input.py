@@ -48,7 +48,7 @@ def test_one_clear_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     given = [a.format(source=source, other=other_source, target=target) for a in arguments]
-    code = main(["train", *given, "--out", str(tmp_path / "run"), "--steps", "200"])
+    code = main(["train", *given, "--out", str(tmp_path / "run"), "--steps", "500"])
     complaint = capsys.readouterr().err.strip()
     assert code == 2
     assert message in complaint and len(complaint.splitlines()) == 1

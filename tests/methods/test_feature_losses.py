@@ -49,6 +49,13 @@ def test_multi_kernel_mmd_agrees_with_scikit_learns_kernels() -> None:
     assert multi_kernel_mmd(x, y).item() == pytest.approx(expected)
 
 
+def test_the_unbiased_energy_distance_is_zero_on_average_between_small_samples_of_one_distribution() -> None:
+    drawn = torch.randn(4000, 6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    unbiased = torch.stack([energy_distance(x[:2], x[2:], unbiased=True) for x in drawn])
+    assert unbiased.mean().abs() < 4 * unbiased.std() / len(drawn) ** 0.5
+    assert torch.stack([energy_distance(x[:2], x[2:]) for x in drawn]).mean() > 0.5
+
+
 @pytest.mark.parametrize("distance", [energy_distance, multi_kernel_mmd])
 def test_equal_samples_are_no_distance_apart_and_have_finite_gradients(distance) -> None:
     x, _ = samples(8, 8, 3)

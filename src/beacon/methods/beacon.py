@@ -95,7 +95,7 @@ class Beacon(Method):
         return drawn.reshape(shape)
 
     def _both_sides(self, epoch: int) -> Indices:
-        """The same number of target windows in every mini-batch; windows of either side as often as they weigh."""
+        """As many target windows in every mini-batch; windows of either side as often as they weigh."""
         context = self.context
         sides = []
         for members, count in (
