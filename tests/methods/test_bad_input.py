@@ -32,7 +32,7 @@ SOURCE, OTHER, TARGET = ("--source", "{source}"), ("--source", "{other}"), ("--t
         ),
         (("--proprio", "elbow", *SOURCE, *TARGET), "elbow"),
         (
-            ("--steps-per-epoch", "200", *SOURCE, *TARGET),
+            ("--steps-per-epoch", "500", *SOURCE, *TARGET),
             "no refresh in 1 epochs with 1 to warm up; take more --steps, --refresh exact, or fewer",
         ),
         (("--loss-signal", "guess", *SOURCE, *TARGET), "invalid choice 'guess'"),
