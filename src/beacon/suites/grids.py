@@ -55,6 +55,7 @@ ROWS = {
         Row("uot-outer", "UOT, all pairs", "uot", {"reference": "outer"}, extra=True),
         Row("beacon-paper", "BEACON (paper)", "beacon-paper"),
         Row("beacon", "BEACON", "beacon"),
+        Row("beacon-unaligned", "BEACON, weights alone", "beacon", {"alignment": 0.0}, extra=True),
         Row("beacon-joint", "BEACON, label-aware", "beacon-paper", LABEL_AWARE),
         Row("mass-matched", "Co-training, BEACON's mass", "cotrain", match="beacon"),
         Row("ms-beacon", "MS-BEACON", "beacon"),
@@ -72,6 +73,7 @@ COMPARED = (
     "uot-outer",
     "beacon-paper",
     "beacon",
+    "beacon-unaligned",
     "mass-matched",
 )
 
