@@ -49,7 +49,7 @@ ROWS = {
         Row("cotrain-natural", "Co-training, natural", "cotrain", {"ratio": "natural"}),
         Row("cotrain-0.5", "Co-training, 0.5", "cotrain", {"ratio": 0.5}, extra=True),
         Row("mmd", "MMD", "mmd"),
-        # The paper's strength is for losses of noise; those of actions are a tenth of them.
+        # At the paper's strength nothing is learned at cpu scale (docs/findings.md).
         Row("mmd-0.01", "MMD, 0.01", "mmd", {"strength": 0.01}, extra=True),
         Row("uot", "UOT", "uot"),
         Row("uot-outer", "UOT, all pairs", "uot", {"reference": "outer"}, extra=True),
