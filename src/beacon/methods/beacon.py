@@ -64,6 +64,7 @@ class Beacon(Method):
         self._epoch = 0
         # Target windows of a mini-batch where features are aligned: enough to compare with.
         self._targets = 0
+        self._side_factors = np.ones(len(context.windows))  # of the losses, in the present epoch
         if options.alignment:
             self._targets = target_count(context, ALIGNED_SHARE, most=1 - 2 / context.batch_size)
 
@@ -96,32 +97,20 @@ class Beacon(Method):
 
     def _both_sides(self, epoch: int) -> Indices:
         """As many target windows in every mini-batch; windows of either side as often as they weigh."""
-        context = self.context
+        context, size, targets = self.context, self.context.batch_size, self._targets
+        on_target = context.windows.domain == context.target
+        q = self.reweighter.weights if self.reweighter.refreshes else np.ones(len(on_target))
+        share = q[on_target].sum() / q.sum()
+        # What gives both sides the mass that their windows have.
+        self._side_factors = np.where(
+            on_target, share * size / targets, (1 - share) * size / (size - targets)
+        )
         sides = []
-        for members, count in (
-            (context.target_windows, self._targets),
-            (context.source_windows, context.batch_size - self._targets),
-        ):
+        for members, count in ((on_target, targets), (~on_target, size - targets)):
             draws = context.steps_per_epoch * count
-            chosen = proportional(self._drawn_by[members], draws, context.seed, epoch)
-            sides.append(members[chosen].reshape(-1, count))
+            chosen = proportional(q[members], draws, context.seed, epoch)
+            sides.append(np.flatnonzero(members)[chosen].reshape(-1, count))
         return np.concatenate(sides, axis=1)
-
-    @property
-    def _drawn_by(self) -> NDArray[np.float64]:
-        """What windows are drawn in proportion to: their weights, once there are some."""
-        return self.reweighter.weights if self.reweighter.refreshes else np.ones(len(self.context.windows))
-
-    def _side_weights(self, index: Tensor) -> Tensor:
-        """What gives both sides of a mini-batch the mass that their windows have."""
-        import torch
-
-        context, q = self.context, self._drawn_by
-        share = float(q[context.target_windows].sum() / q.sum())
-        on_target = torch.from_numpy(context.windows.domain[index.cpu().numpy()] == context.target)
-        size, targets = context.batch_size, self._targets
-        factors = torch.where(on_target, share * size / targets, (1.0 - share) * size / (size - targets))
-        return factors.to(index.device, torch.float32)
 
     def extra_loss(self, batch: WindowBatch, encoding: Encoding, losses: Tensor) -> Tensor | None:
         """Strength × energy distance between the features of both sides."""
@@ -136,13 +125,14 @@ class Beacon(Method):
 
     def weights(self, index: Tensor) -> Tensor | None:
         """q; one for all where windows are drawn by weight, the mean while there has been no refresh."""
+        import torch
+
         if self._targets:
-            return self._side_weights(index)
+            factors = torch.from_numpy(self._side_factors[index.cpu().numpy()])
+            return factors.to(index.device, torch.float32)
         if self.options.sampling == "proportional":
             return None
         if self.reweighter.refreshes == 0:
-            import torch
-
             mean = self.reweighter.budget / len(self.reweighter)
             return torch.full(index.shape, mean, device=index.device)
         return self.reweighter[index]
