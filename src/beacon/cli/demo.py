@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Advance = Callable[[str, float, float], None]
 
+ENOUGH = 0.01  # of the work, to tell the time left by
 DESCRIPTION = """Demonstrations in simulation, three methods, their success, and a report: RUNS/report.html.
 
 The robot is to put one cube onto another, on a wooden table. There are 10 demonstrations of that, and 150 on
@@ -119,7 +120,7 @@ class _Clock:
     def left(self, done: float, total: float) -> str:
         """In words."""
         passed, gained = self.at(done), done - (self._first or 0.0)
-        if passed < 5 or gained <= 0:
+        if passed < 5 or gained < ENOUGH * total:
             return "time left: not known yet"
         seconds = passed * (total - done) / gained
         return f"about {max(1, round(seconds / 60))} min left"
