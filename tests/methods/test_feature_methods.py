@@ -35,6 +35,19 @@ def test_mmd_always_has_both_sides_and_clones_them_at_the_ratio(
         assert weights[on_target].sum() / 16 == pytest.approx(0.2, rel=1e-6)
 
 
+@pytest.mark.parametrize(("kernel", "unbiased"), [("energy", False), ("energy-unbiased", True)])
+def test_mmd_has_the_distance_that_was_asked_for(
+    kernel, unbiased: bool, source: Path, target: Path, tmp_path: Path
+) -> None:
+    made = trainer("mmd", source, target, tmp_path, MmdOptions(kernel=kernel, strength=2.0))
+    batch = made.windows.gather(made.method.batches(0)[0])
+    _, encoding, _ = made._loss(batch, 0)
+    on_target, vision = batch.domain == 1, encoding.vision.detach()
+    expected = 2 * energy_distance(vision[~on_target], vision[on_target], unbiased=unbiased)
+    found = made.method.extra_loss(batch, encoding, None)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
 def test_uot_batches_are_targets_partners_and_source_to_clone(
     source: Path, target: Path, tmp_path: Path
 ) -> None:
@@ -69,6 +82,7 @@ def test_uot_compares_partners_by_features_and_labels(source: Path, target: Path
     ("method", "options"),
     [
         ("mmd", MmdOptions(strength=20.0)),
+        ("mmd", MmdOptions(kernel="energy-unbiased", strength=20.0)),
         ("mmd", MmdOptions(kernel="rbf", strength=20.0, features="obs")),
         ("uot", UotOptions(strength=50.0, feature_cost=0.1, reference="outer", pairs="unpaired")),
     ],

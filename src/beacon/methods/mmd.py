@@ -25,8 +25,9 @@ class MmdOptions:
     ratio: float = 0.9
     # Strength of the distance between features; paper: 0.1.
     strength: float = 0.1
-    # "energy" distance, as the public implementations have it, or the "rbf" kernels of the paper's citation.
-    kernel: Literal["energy", "rbf"] = "energy"
+    # "energy" distance, as the public implementations have it; without pairs of a window with itself, which
+    # small batches need ("energy-unbiased"); or the "rbf" kernels of the paper's citation.
+    kernel: Literal["energy", "energy-unbiased", "rbf"] = "energy"
     # Features that are compared: of the images alone, or of the whole observation.
     features: Literal["vision", "obs"] = "vision"
     # Share of target windows in a mini-batch, so that there are enough to compare with. What is cloned stays
@@ -78,6 +79,9 @@ class Mmd(Method):
         features = encoding.vision if self.options.features == "vision" else encoding.observation
         features = features.float()
         on_target = batch.domain == self.context.target
-        distance = energy_distance if self.options.kernel == "energy" else multi_kernel_mmd
+        source, target = features[~on_target], features[on_target]
         strength: float = self.options.strength
-        return strength * distance(features[~on_target], features[on_target])
+        if self.options.kernel == "rbf":
+            return strength * multi_kernel_mmd(source, target)
+        unbiased = self.options.kernel == "energy-unbiased"
+        return strength * energy_distance(source, target, unbiased=unbiased)

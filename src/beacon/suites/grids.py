@@ -51,6 +51,14 @@ ROWS = {
         Row("mmd", "MMD", "mmd"),
         # At the paper's strength nothing is learned at cpu scale (docs/findings.md).
         Row("mmd-0.01", "MMD, 0.01", "mmd", {"strength": 0.01}, extra=True),
+        # With the distance that BEACON's alignment has.
+        Row(
+            "mmd-unbiased",
+            "MMD, 0.01, unbiased",
+            "mmd",
+            {"strength": 0.01, "kernel": "energy-unbiased"},
+            extra=True,
+        ),
         Row("uot", "UOT", "uot"),
         Row("uot-outer", "UOT, all pairs", "uot", {"reference": "outer"}, extra=True),
         Row("beacon-paper", "BEACON (paper)", "beacon-paper"),
@@ -69,6 +77,7 @@ COMPARED = (
     "cotrain-0.5",
     "mmd",
     "mmd-0.01",
+    "mmd-unbiased",
     "uot",
     "uot-outer",
     "beacon-paper",
