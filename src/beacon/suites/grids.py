@@ -199,17 +199,17 @@ def _sim2real(scale: Scale, seed: int) -> Iterator[Place]:
 
 
 def _ablation(scale: Scale, seed: int) -> Iterator[Place]:
-    setting = Setting.gap(scale, "stack", VIEW, seed)
-    for granularity in ("window", "demo"):
-        for update in ("stochastic", "convex"):
-            for discrepancy in ("localized", "knn", "classifier"):
-                weighting = {"update": update, "discrepancy": discrepancy, "granularity": granularity}
-                name = f"{update}-{discrepancy}" + ("" if granularity == "window" else "-demo")
-                title = f"{update}, {discrepancy}" + (
-                    "" if granularity == "window" else ", per demonstration"
-                )
-                row = Row(name, title, "beacon-paper", {"weighting": weighting})
-                yield Place(name, title, "stack", VIEW, setting.cell(row))
+    for gap in (VIEW, TEXTURE):  # the paper's first
+        setting = Setting.gap(scale, "stack", gap, seed)
+        for granularity in ("window", "demo"):
+            for update in ("stochastic", "convex"):
+                for discrepancy in ("localized", "knn", "classifier"):
+                    weighting = {"update": update, "discrepancy": discrepancy, "granularity": granularity}
+                    per_window = granularity == "window"
+                    name = f"{update}-{discrepancy}" + ("" if per_window else "-demo")
+                    title = f"{update}, {discrepancy}" + ("" if per_window else ", per demonstration")
+                    row = Row(name, title, "beacon-paper", {"weighting": weighting})
+                    yield Place(name, title, "stack", gap, setting.cell(row))
 
 
 def _scaling(scale: Scale, seed: int) -> Iterator[Place]:
