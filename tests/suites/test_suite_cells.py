@@ -80,7 +80,7 @@ def test_no_path_is_in_a_configuration() -> None:
 
 
 def test_one_method_without_target_is_trained_once_for_both_gaps() -> None:
-    chosen = places(SUITES["sim2sim"], CPU, Choice((0,), ("source-only",), ("stack",)))
+    chosen = places(SUITES["sim2sim"], SCALES["paper"], Choice((0,), ("source-only",), ("stack",)))
     first, second = (place.cell for place in chosen)
     assert first.training_key == second.training_key and first.key != second.key
     assert first.train_config(Path("data")).data.target is None
@@ -91,7 +91,9 @@ def test_the_same_cell_in_two_suites_is_one() -> None:
         found = places(SUITES[suite], CPU, Choice((0,), (row,), ("stack",)))
         return {p.cell.key for p in found if all(getattr(p, k) == v for k, v in more.items())}
 
-    assert keys("sim2sim", "beacon") == keys("scaling", "beacon", detail="n=10")
+    for gap, count in (("texture", CPU.target_demos), ("texture-view", CPU.view_demos)):
+        mine = keys("sim2sim", "beacon", gap=gap)
+        assert len(mine) == 1 and mine == keys("scaling", "beacon", gap=gap, detail=f"n={count}")
     assert keys("ablation", "stochastic-knn") == keys("sim2sim", "beacon-paper")
     assert keys("sim2sim", "target-only", gap="texture") == keys("contaminated", "target-only")
     assert not keys("sim2sim", "cotrain") & keys("contaminated", "cotrain")
@@ -158,6 +160,17 @@ def test_every_cell_has_a_configuration_that_trains(suite: str, scale: str) -> N
         assert config.data.target is None or config.data.target_demos == cell.target_demos
 
 
+def test_another_camera_takes_more_at_cpu_scale_and_no_more_at_the_papers() -> None:
+    def sizes(scale: str, suite: str) -> set[tuple[str, int, int]]:
+        chosen = places(SUITES[suite], SCALES[scale], Choice((0,), tasks=("stack",)))
+        return {(place.gap, place.cell.target_demos, place.cell.steps()) for place in chosen}
+
+    assert sizes("cpu", "sim2sim") == {("texture", 10, 2500), ("texture-view", 20, 5000)}
+    assert sizes("cpu", "ablation") == sizes("cpu", "sim2sim")
+    assert {size[0::2] for size in sizes("cpu", "scaling")} == {("texture", 2500), ("texture-view", 5000)}
+    assert {size[1:] for size in sizes("paper", "sim2sim")} == {(20, 180_000)}
+
+
 def test_the_papers_sizes() -> None:
     (cell, *_) = cells(places(SUITES["sim2sim"], SCALES["paper"], Choice((0,), ("beacon",))))
     assert (cell.sources[0].demos, cell.target_demos, cell.target.size) == (500, 20, "full")
@@ -190,5 +203,8 @@ def test_the_guide_says_what_is_true_and_its_example_is_a_suite() -> None:
         assert document.parent.joinpath(link).exists(), link
     for name in SUITES:
         assert f"| `{name}` |" in text
-    sizes = [preset_config(name)[1] for name in ("cpu", "paper")]
-    assert " | ".join(f"{one.steps:,} × {one.batch_size}" for one in sizes) in text
+    cpu, paper = (preset_config(name)[1] for name in ("cpu", "paper"))
+    view = f" (T+V: {CPU.view_optimization['steps']:,} × {cpu.batch_size})"
+    sizes = [f"{one.steps:,} × {one.batch_size}" for one in (cpu, paper)]
+    assert f"| {sizes[0]}{view} | {sizes[1]} |" in text
+    assert f"| {CPU.source_demos}, {CPU.target_demos} (T+V: {CPU.view_demos}) |" in text
