@@ -145,10 +145,11 @@ def test_the_sweep_starts_at_the_defaults_and_changes_what_it_sweeps() -> None:
         assert options_of(place) == BeaconOptions(expected)
 
 
-def test_a_control_brings_the_cell_that_it_waits_for() -> None:
-    chosen = places(SUITES["sim2sim"], CPU, Choice((0,), ("mass-matched",), ("stack",), ("texture",)))
-    first, second = cells(chosen)
-    assert first.method == "beacon" and second.match == first
+@pytest.mark.parametrize("control, matched", [("", "beacon"), ("paper-", "beacon-paper")])
+def test_a_control_brings_the_cell_that_it_waits_for(control: str, matched: str) -> None:
+    asked = Choice((0,), (f"{control}mass-matched",), ("stack",), ("texture",))
+    first, second = cells(places(SUITES["sim2sim"], CPU, asked))
+    assert first.method == matched and second.match == first
 
 
 @pytest.mark.parametrize("suite", SUITES)

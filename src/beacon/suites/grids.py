@@ -67,6 +67,13 @@ ROWS = {
         Row("beacon-unaligned", "BEACON, weights alone", "beacon", {"alignment": 0.0}, extra=True),
         Row("beacon-joint", "BEACON, label-aware", "beacon-paper", LABEL_AWARE),
         Row("mass-matched", "Co-training, BEACON's mass", "cotrain", match="beacon"),
+        Row(
+            "paper-mass-matched",
+            "Co-training, BEACON (paper)'s mass",
+            "cotrain",
+            match="beacon-paper",
+            extra=True,
+        ),
         Row("ms-beacon", "MS-BEACON", "beacon"),
     )
 }
@@ -86,6 +93,7 @@ COMPARED = (
     "beacon",
     "beacon-unaligned",
     "mass-matched",
+    "paper-mass-matched",
 )
 
 
@@ -228,7 +236,7 @@ def _scaling(scale: Scale, seed: int) -> Iterator[Place]:
 def _contaminated(scale: Scale, seed: int) -> Iterator[Place]:
     for task in TASKS:
         setting = Setting.gap(scale, task, TEXTURE, seed, faults=faults_of(task, BAD_SHARE))
-        for name in (*COMPARED[:-1], "beacon-joint", "mass-matched"):
+        for name in (*COMPARED, "beacon-joint"):
             row = ROWS[name]
             yield Place(name, row.title, task, TEXTURE, setting.cell(row), extra=row.extra)
 
