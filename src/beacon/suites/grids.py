@@ -75,8 +75,13 @@ ROWS = {
             extra=True,
         ),
         Row("ms-beacon", "MS-BEACON", "beacon"),
+        # The same two sources without weights, with neither of them below a quarter, and taken as one.
+        Row("ms-cotrain", "Co-training, 0.9, both sources", "cotrain", extra=True),
+        Row("ms-floor", "MS-BEACON, w ≥ 0.25", "beacon", {"weighting": {"w_min": 0.25}}, extra=True),
+        Row("ms-pooled", "BEACON, both pooled", "beacon", {"weighting": {"pool_sources": True}}, extra=True),
     )
 }
+TWO_SOURCES = ("ms-beacon", "ms-cotrain", "ms-floor", "ms-pooled")
 COMPARED = (
     "source-only",
     "target-only",
@@ -202,9 +207,9 @@ def _sim2real(scale: Scale, seed: int) -> Iterator[Place]:
             EvaluationSpec(REAL, region, scale.real_episodes, TEST_SEED) for region in ("target", "ood")
         )
         setting = Setting(scale, task, seed, REAL, scale.real_demos, evaluations, region="target")
-        for name in (*COMPARED, "ms-beacon"):
+        for name in (*COMPARED, *TWO_SOURCES):
             row = ROWS[name]
-            several = {"sources": setting.two_sources()} if name == "ms-beacon" else {}
+            several = {"sources": setting.two_sources()} if name in TWO_SOURCES else {}
             cell = setting.cell(row, **several)
             for number, evaluation in enumerate(evaluations):
                 yield Place(name, row.title, task, REAL, cell, number, evaluation.region, row.extra)
