@@ -10,6 +10,7 @@ import pytest
 
 from beacon.cli.main import main
 from beacon.suites.cell import Cell
+from beacon.suites.figures import success_figure
 from beacon.suites.grids import SELECTION_SEED, SUITES, TEST_SEED, Choice, Place, places
 from beacon.suites.page import write_page
 from beacon.suites.paper import NUMBERS, reported
@@ -93,6 +94,16 @@ def test_pooled_rates_intervals_and_paired_tests(folders: Folders) -> None:
     assert lines["mmd"].rates["R"].against.pairs == 10
     assert lines["mmd"].rates["R"].against.p_value == pytest.approx(2 / 2**3)
     assert not lines["uot"].rates and "cotrain-0.5" not in lines
+
+
+def test_a_row_that_lacks_seeds_says_so_in_the_figure(folders: Folders) -> None:
+    chosen = places(SUITES["sim2sim"], TINY, STACK)
+    columns = make_columns(SUITES["sim2sim"], TINY, chosen, ResultStore(folders))
+    (panel,) = success_figure(columns).panels
+    marks = {mark.name: mark for mark in panel.marks}
+    assert marks["MMD"].text == "100% (seed 0), paper 87%" and marks["MMD"].colour == "source5"
+    assert marks["Co-training, 0.9"].text == "30%, paper 33%"
+    assert marks["Co-training, 0.9"].colour == "source0" and marks["BEACON"].colour == "target"
 
 
 def test_states_that_differ_are_not_paired(folders: Folders) -> None:

@@ -16,7 +16,7 @@ from beacon.report.spec import Axis, Figure, Interval, Mark, Panel, line
 from beacon.suites.grids import Place, Suite
 from beacon.suites.scales import Scale
 from beacon.suites.sections import share
-from beacon.suites.tables import Column, Rate, ResultStore, make_columns
+from beacon.suites.tables import Column, Line, Rate, ResultStore, make_columns
 
 SUCCESS = Axis("success", "%", limits=(0.0, 1.3), percent=True)  # room for the text beside the intervals
 RATE = Axis("success", "%", limits=(0.0, 1.0), percent=True)
@@ -50,15 +50,21 @@ def success_figure(columns: Sequence[Column]) -> Figure:
         marks: list[Mark] = []
         for entry in column.lines:
             if criterion in entry.rates:
-                marks.append(_interval(entry.row, entry.title, entry.rates[criterion], column.reference))
+                marks.append(_interval(entry, entry.rates[criterion], column))
         panels.append(Panel(SUCCESS, Axis(""), tuple(marks), f"{column.title}: {criterion}"))
     return Figure("success", "Success", "", tuple(panels))
 
 
-def _interval(row: str, title: str, rate: Rate, reference: str | None) -> Interval:
+def _interval(entry: Line, rate: Rate, column: Column) -> Interval:
+    """Gray where seeds are missing that other rows have: such a rate is not to be compared with theirs."""
+    whole = set(entry.seeds) == column.seeds
     paper = "" if rate.paper is None else f", paper {share(rate.paper)}"
-    colour = "target" if row == reference else "source0"
-    return Interval(title, colour, rate.value, rate.low, rate.high, f"{share(rate.value)}{paper}")
+    numbers = ", ".join(map(str, entry.seeds))
+    seeds = "" if whole else f" (seed{'s' * (len(entry.seeds) > 1)} {numbers})"
+    colour = "target" if entry.row == column.reference else "source0" if whole else "source5"
+    return Interval(
+        entry.title, colour, rate.value, rate.low, rate.high, f"{share(rate.value)}{seeds}{paper}"
+    )
 
 
 def scaling_figure(columns: Sequence[Column]) -> Figure:

@@ -24,9 +24,10 @@ version and outcome; [suites.md](suites.md) says how to make them.
 Rates are successes over all seeds and initial states together, with Wilson's 95% interval; `n` is the number
 of rollouts. Initial states are the same for every method, and each seed has its own target demonstrations,
 the same for every method. The last column of a table compares with BEACON over the same seeds and states
-(McNemar's exact test, whole successes only, of the first criterion). Rollouts of one seed share a policy, so
-intervals and p-values speak of these policies; how much policies differ is what the rates by seed show. The
-paper's numbers are from its own simulations and robot, at full size; it states neither seeds nor intervals.
+(McNemar's exact test, whole successes only, of the first criterion). A row that lacks seeds, gray in the
+figures, is to be compared by that column alone. Rollouts of one seed share a policy, so intervals and
+p-values speak of these policies; how much policies differ is what the rates by seed show. The paper's numbers
+are from its own simulations and robot, at full size; it states neither seeds nor intervals.
 """
 
 

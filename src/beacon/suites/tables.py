@@ -84,6 +84,11 @@ class Column:
         """For people."""
         return ", ".join(filter(None, (self.task, self.gap, self.detail)))
 
+    @property
+    def seeds(self) -> set[int]:
+        """That any of the rows has."""
+        return {seed for line in self.lines for seed in line.seeds}
+
 
 class ResultStore:
     """Results by cell, each read once."""
