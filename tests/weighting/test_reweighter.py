@@ -259,6 +259,15 @@ def test_two_sources_learn_domain_weights() -> None:
     assert report.terms.domain_l2 > 0 and report.terms.capacity == 0
 
 
+@pytest.mark.parametrize(("floor", "least"), [(0.0, 0.0), (0.5, 0.25), (1.0, 0.5)])
+def test_a_floor_is_a_share_of_what_each_domain_starts_with(floor: float, least: float) -> None:
+    rw = make(domains=THREE, target="real", refreshes=6, w_min=floor)
+    for _ in range(6):
+        losses, embeddings = data()
+        rw.refresh(losses + 50 * (THREE == "b"), embeddings)
+    assert least - 1e-9 <= rw.domain_weights["b"] <= least + 0.02
+
+
 def test_pooled_sources_equal_one_source() -> None:
     pooled = run(make(domains=THREE, target="real", pool_sources=True), 4)
     single = run(make(), 4)
@@ -381,6 +390,7 @@ def test_an_estimator_of_ones_own_is_checked_too() -> None:
         ({"eta_q": "fast"}, "eta_q: must be 'auto' or a number"),
         ({"refreshes": 0}, "refreshes: must be at least 1"),
         ({"loss_ema": 1.0}, "loss_ema"),
+        ({"w_min": 1.5}, "w_min: must be at most 1"),
         ({"update": "magic"}, "update: must be 'stochastic' or 'convex'"),
         ({"discrepancy": "magic"}, "discrepancy: unknown 'magic'; choose one of knn"),
         ({"discrepancy": 3}, "discrepancy: must be a name or a callable"),

@@ -62,7 +62,7 @@ class WeightingConfig:
     eta_w: float = 0.05
     # Several source domains: step size of target weights; None is as eta_q (paper: unstated, 0.01).
     eta_t: float | None = None
-    # Several source domains: smallest domain weight (paper: 0).
+    # Several source domains: smallest domain weight, as a share of the 1/K that each starts with (paper: 0).
     w_min: float = 0.0
     # Several source domains: divide sample steps by w², so that K domains move as fast as one (paper: no).
     precondition: bool = False
@@ -104,6 +104,7 @@ class WeightingConfig:
         eta = self.eta_q
         eta_is_fine = _is_non_negative(eta) if isinstance(eta, int | float) else eta == "auto"
         _require(eta_is_fine, "eta_q", "'auto' or a number of at least 0", self.eta_q)
+        _require(self.w_min <= 1, "w_min", "at most 1, which keeps all domains alike", self.w_min)
         _require(0 <= self.loss_ema < 1, "loss_ema", "at least 0 and below 1", self.loss_ema)
         _require(
             self.update == "stochastic" or self.lambda_2 > 0,

@@ -261,7 +261,7 @@ class Reweighter:
             steps=steps,
             projection=config.projection,
             precondition=config.precondition,
-            w_min=config.w_min,
+            w_min=config.w_min / len(self.source_labels),
         )
         levels, q, shift = multisource_update(
             self._levels,
