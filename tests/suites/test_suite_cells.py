@@ -60,16 +60,6 @@ def test_everything_that_decides_changes_the_key() -> None:
     assert len({one.key for one in [cell, *others]}) == len(others) + 1
     # A default that is said is the same cell.
     assert replace(cell, options={"k": 5}).key == cell.key
-    # A floor under domain weights decides nothing where there is one domain.
-    floor = {"weighting": {"w_min": 0.1}}
-    assert replace(cell, options=floor).key == cell.key
-    two = replace(cell, sources=(SOURCE, replace(SOURCE, seed=1)))
-    assert replace(two, options=floor).key != two.key
-    pooled = {"weighting": {"pool_sources": True}}
-    assert (
-        replace(two, options=pooled).key
-        == replace(two, options={"weighting": {"pool_sources": True, "w_min": 0.1}}).key
-    )
 
 
 def test_a_method_that_gives_other_weights_than_before_has_new_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +138,7 @@ def test_the_sweep_starts_at_the_defaults_and_changes_what_it_sweeps() -> None:
     swept = grids._swept(CPU, 0, {"alpha": 0.123})
     changed = replace(BeaconOptions().weighting, alpha=0.123)
     assert swept.train_config(Path()).options == BeaconOptions(changed)
-    assert swept.training()["options"] == asdict(BeaconOptions(replace(changed, w_min=0.0)))  # one domain
+    assert swept.training()["options"] == asdict(BeaconOptions(changed))
     for place in places(SUITES["sensitivity"], CPU, Choice((0,))):
         name, _, value = place.row.partition("=")
         expected = replace(BeaconOptions().weighting, **{name: float(value)})

@@ -30,8 +30,6 @@ RECOMMENDED = WeightingConfig(
     # About what target and source weigh in the end in the paper (1.90 and 0.46). With much more, a few
     # demonstrations are learned by heart.
     target_factor=4.0,
-    # A source domain that is given up takes its placements with it.
-    w_min=0.5,
 )
 RELATIVE = ("knn-relative", "knn-joint")  # estimators that compare with subsets of the source
 NEIGHBOURHOOD = ("knn", *RELATIVE)  # estimators that take a number of neighbours

@@ -120,11 +120,7 @@ class Cell:
             "optimization": replace(changed(optimization, self.optimization), seed=self.seed),
             "policy": changed(policy, self.policy),
         }
-        plain = {name: json.loads(json.dumps(asdict(part), default=str)) for name, part in parts.items()}
-        weighting = plain["options"].get("weighting")
-        if weighting is not None and (len(self.sources) == 1 or weighting["pool_sources"]):
-            weighting["w_min"] = 0.0  # is between source domains, so it decides nothing here
-        return plain
+        return {name: json.loads(json.dumps(asdict(part), default=str)) for name, part in parts.items()}
 
     def configuration(self) -> dict[str, Any]:
         """All that decides the result."""

@@ -75,13 +75,13 @@ ROWS = {
             extra=True,
         ),
         Row("ms-beacon", "MS-BEACON", "beacon"),
-        # The same two sources without weights, with a source that may be given up, and taken as one.
+        # The same two sources without weights, with neither of them below a quarter, and taken as one.
         Row("ms-cotrain", "Co-training, 0.9, both sources", "cotrain", extra=True),
-        Row("ms-free", "MS-BEACON, no floor", "beacon", {"weighting": {"w_min": 0.0}}, extra=True),
+        Row("ms-floor", "MS-BEACON, w ≥ 0.25", "beacon", {"weighting": {"w_min": 0.5}}, extra=True),
         Row("ms-pooled", "BEACON, both pooled", "beacon", {"weighting": {"pool_sources": True}}, extra=True),
     )
 }
-TWO_SOURCES = ("ms-beacon", "ms-free", "ms-cotrain", "ms-pooled")
+TWO_SOURCES = ("ms-beacon", "ms-floor", "ms-cotrain", "ms-pooled")
 COMPARED = (
     "source-only",
     "target-only",
