@@ -25,7 +25,7 @@ SOURCE, OTHER, TARGET = ("--source", "{source}"), ("--source", "{other}"), ("--t
             ("--method", "cotrain", "--match-run", "nowhere", *SOURCE, *TARGET),
             "--match-run nowhere: not a run",
         ),
-        (("--update", "convex", *SOURCE, *OTHER, *TARGET), "--update convex is for one source domain, not 2"),
+        (("--update", "convex", "--lambda-2", "0", *SOURCE, *TARGET), "lambda_2: must be above 0"),
         (
             ("--discrepancy", "localized", "--localized.radius", "0", *SOURCE, *TARGET),
             "--localized.radius 0.0: must be above 0",

@@ -171,8 +171,9 @@ def test_several_sources_train_with_the_defaults(tmp_path: Path, capsys: pytest.
     assert main([*asked, "--no-tensorboard"]) == 0
     assert capsys.readouterr().err == ""
     lines = metrics(out, "refresh")
-    assert [line["epoch"] for line in lines] == [1, 2]
-    for line in lines:
+    assert [line["epoch"] for line in lines] == [0, 1, 2]
+    assert lines[0]["domain_weight/sound"] > lines[0]["domain_weight/bad"]  # before any training
+    for line in lines[1:]:
         assert line["discrepancy/action_misfit"] > 1.1
         assert line["domain_weight/sound"] + line["domain_weight/bad"] == pytest.approx(1)
     table = pq.read_table(next(out.glob("weights/windows-00000006.parquet")))

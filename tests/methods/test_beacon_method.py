@@ -50,6 +50,23 @@ def test_frozen_at_one_it_is_co_training_bit_for_bit(source: Path, target: Path,
     assert set(weights.to_pylist()) == {1.0}
 
 
+def test_gradients_are_bound_as_much_as_those_of_other_methods(
+    source: Path, target: Path, tmp_path: Path
+) -> None:
+    frozen = PaperBeaconOptions(weighting=WeightingConfig(p0="ones", alpha=0.25, eta_q=0.0))
+    lengths = []
+    for name, options in (("beacon-paper", frozen), ("cotrain", CoTrainingOptions(ratio="natural"))):
+        config = tiny_config(name, source, target, options=options, gradient_clip=1e-3, steps=2)
+        (tmp_path / name).mkdir()
+        trainer = Trainer(config, RunFolder(tmp_path / name))
+        mean = trainer.method.mean_weight
+        trainer.run()
+        moments = [state["exp_avg"].flatten() for state in trainer.optimizer.state.values()]
+        lengths.append(float(torch.cat(moments).norm()) / mean)
+    assert mean == 1.0
+    assert lengths[0] == pytest.approx(lengths[1], rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -240,9 +257,6 @@ def test_measurements_of_a_nan_policy_end_the_run(source: Path, target: Path, tm
 
 def test_contradictions_are_refused_before_data_is_read(tmp_path: Path) -> None:
     absent = tmp_path / "absent.hdf5"
-    convex = PaperBeaconOptions(weighting=WeightingConfig(update="convex"))
-    with pytest.raises(UserError, match="--update convex is for one source domain, not 2"):
-        tiny_config("beacon-paper", (absent, absent), absent, options=convex)
     with pytest.raises(UserError, match="no refresh in 3 epochs with 3 to warm up"):
         tiny_config("beacon-paper", absent, absent, options=PaperBeaconOptions(warmup_epochs=3))
     with pytest.raises(UserError, match="--exclude-same-demo is for --discrepancy knn"):

@@ -56,13 +56,16 @@ def test_several_sources_log_domain_weights_and_masses(
     assert metrics(tmp_path / "pooled", "refresh")[-1]["domain_weight/sim"] == 1
 
 
-def test_convex_with_several_sources_is_refused_before_data_are_read(tmp_path: Path) -> None:
-    options = PaperBeaconOptions(weighting=WeightingConfig(update="convex"))
-    missing = (tmp_path / "a.hdf5", tmp_path / "b.hdf5")
-    with pytest.raises(
-        UserError, match="--update convex is for one source domain, not 2; say --pool-sources"
-    ):
-        tiny_config("beacon-paper", missing, tmp_path / "t.hdf5", options=options)
+def test_weights_of_several_sources_are_minimised_from_the_start(
+    source: Path, other_source: Path, target: Path, tmp_path: Path
+) -> None:
+    train(tiny_config("beacon", (source, other_source), target), tmp_path / "run")
+    lines = metrics(tmp_path / "run", "refresh")
+    assert lines[0]["step"] == 0
+    for line in lines:
+        mass = line["mass/sim"] + line["mass/other"]
+        assert line["mass/sim"] / mass == pytest.approx(line["domain_weight/sim"])
+        assert mass + line["mass/real"] == pytest.approx(14 + 36)
 
 
 def test_mass_leaves_a_domain_with_corrupted_actions_in_a_few_refreshes(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from small_cells import SOURCE, matched, small_cell
 from beacon.errors import UserError
 from beacon.methods import METHODS, BeaconOptions, PaperBeaconOptions
 from beacon.suites import grids
-from beacon.suites.cell import DatasetSpec
+from beacon.suites.cell import DatasetSpec, digest
 from beacon.suites.grids import SUITES, Choice, Place, cells, places
 from beacon.suites.scales import SCALES
 from beacon.training.config import preset_config
@@ -71,6 +71,21 @@ def test_a_method_that_gives_other_weights_than_before_has_new_keys(monkeypatch:
     monkeypatch.setattr(METHODS["beacon"], "revision", METHODS["beacon"].revision + 1)
     own, control, other = keys()
     assert own != before[0] and control != before[1] and other == before[2]
+
+
+def test_other_weights_with_several_sources_leave_the_keys_of_a_single_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = small_cell("beacon")
+    two = replace(one, sources=(*one.sources, replace(one.sources[0], seed=9)))
+
+    def keys() -> tuple[str, str]:
+        return digest(one.configuration()), digest(two.configuration())
+
+    before = keys()
+    monkeypatch.setattr(METHODS["beacon"], "several_sources_revision", 7)
+    after = keys()
+    assert after[0] == before[0] and after[1] != before[1]
 
 
 def test_no_path_is_in_a_configuration() -> None:

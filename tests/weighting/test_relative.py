@@ -148,6 +148,27 @@ def test_what_is_remarkably_far_stays_so() -> None:
     assert values[:6].max() < values[6:].min()
 
 
+def two_domains(shift: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean discrepancies of the demonstrations of two domains, the second one farther away by the shift."""
+    first, second = demonstrations(PLACES, 0, shift=0.5), demonstrations(PLACES, 2, shift=0.5 + shift)
+    place, demos, *rest = (np.concatenate(pair) for pair in zip(first, second, strict=True))
+    domains = np.repeat([0, 1], PLACES * STEPS)
+    demos += PLACES * domains
+    inputs = make_inputs((place, demos, *rest), demonstrations(5, 1), domains)
+    values = np.bincount(demos, weights=KNNRelative(tolerance=2.0)(inputs).values) / STEPS
+    return values[:PLACES], values[PLACES:]
+
+
+def test_domains_that_hardly_differ_are_equally_far() -> None:
+    near, far = two_domains(0.05)
+    assert np.median(near) == pytest.approx(np.median(far))
+
+
+def test_a_domain_that_is_remarkably_far_stays_so() -> None:
+    near, far = two_domains(3.0)
+    assert near.max() < far.min()
+
+
 def test_a_tolerance_is_not_negative() -> None:
     with pytest.raises(ValueError, match="tolerance"):
         KNNRelative(tolerance=-1.0)

@@ -259,13 +259,32 @@ def test_two_sources_learn_domain_weights() -> None:
     assert report.terms.domain_l2 > 0 and report.terms.capacity == 0
 
 
+@pytest.mark.parametrize("update", ["stochastic", "convex"])
 @pytest.mark.parametrize(("floor", "least"), [(0.0, 0.0), (0.5, 0.25), (1.0, 0.5)])
-def test_a_floor_is_a_share_of_what_each_domain_starts_with(floor: float, least: float) -> None:
-    rw = make(domains=THREE, target="real", refreshes=6, w_min=floor)
+def test_a_floor_is_a_share_of_what_each_domain_starts_with(floor: float, least: float, update: str) -> None:
+    rw = make(domains=THREE, target="real", refreshes=6, w_min=floor, update=update)
     for _ in range(6):
         losses, embeddings = data()
         rw.refresh(losses + 50 * (THREE == "b"), embeddings)
     assert least - 1e-9 <= rw.domain_weights["b"] <= least + 0.02
+
+
+def test_auto_minimises_where_it_can() -> None:
+    losses, embeddings = data()
+    for lambda_2, update in ((0.1, "convex"), (0.0, "stochastic")):
+        chosen, auto = (make(lambda_2=lambda_2, update=name) for name in (update, "auto"))
+        for rw in (chosen, auto):
+            rw.refresh(losses, embeddings)
+        np.testing.assert_array_equal(chosen.weights, auto.weights)
+
+
+def test_the_minimiser_keeps_both_of_two_like_sources() -> None:
+    rw = make(domains=THREE, target="real", refreshes=6, update="convex", lambda_2=0.1)
+    losses, _ = data()
+    for _ in range(6):
+        rw.refresh(losses, discrepancies=np.where(THREE == "real", 0.0, np.where(THREE == "a", 1.0, 1.02)))
+    assert 0.5 < rw.domain_weights["a"] < 0.8
+    assert rw.mass["a"] / (rw.mass["a"] + rw.mass["b"]) == pytest.approx(rw.domain_weights["a"])
 
 
 def test_pooled_sources_equal_one_source() -> None:
@@ -285,6 +304,7 @@ def test_pooled_sources_equal_one_source() -> None:
         {},
         {"domains": THREE, "target": "real"},
         {"update": "convex"},
+        {"update": "convex", "domains": THREE, "target": "real"},
         {"loss_ema": 0.5, "granularity": "demo"},
         {"discrepancy": "classifier"},
         {"discrepancy": "knn-relative"},
@@ -397,10 +417,6 @@ def test_an_estimator_of_ones_own_is_checked_too() -> None:
         ({"discrepancy_options": {"neighbours": 3}}, "discrepancy_options: 'knn' does not take these"),
         ({"p0": np.ones(3)}, "p0: expected one number per sample"),
         ({"p0": -np.ones(M + N)}, r"p0\[0\] = -1.0 is negative"),
-        (
-            {"domains": THREE, "target": "real", "update": "convex"},
-            "update: 'convex' is for one source domain",
-        ),
     ],
 )
 def test_bad_construction_is_refused(options, message: str) -> None:

@@ -104,6 +104,7 @@ class Method(ABC):
     needs_source: ClassVar[bool] = True
     needs_target: ClassVar[bool] = True
     revision: ClassVar[int] = 1  # one more when the same options mean other weights than before
+    several_sources_revision: ClassVar[int] = 0  # added to it where there are several sources
     Options: ClassVar[type[Any]]  # frozen dataclass: what the command line offers for this method
 
     def __init__(self, options: Any, context: MethodContext) -> None:
@@ -114,7 +115,7 @@ class Method(ABC):
             raise UserError("this method needs target demonstrations; say --target FILE")
 
     @classmethod
-    def check(cls, options: Any, *, sources: int, epochs: int) -> None:
+    def check(cls, options: Any, *, epochs: int) -> None:
         """Refuse options that contradict the rest of the run, before any data is read."""
         return
 
@@ -125,6 +126,11 @@ class Method(ABC):
     def weights(self, index: Tensor) -> Tensor | None:
         """What each sample of a mini-batch weighs, (B,); None is one for all."""
         return None
+
+    @property
+    def mean_weight(self) -> float:
+        """The mean of `weights` over a run; bounds on gradients are in units of it, the same for all."""
+        return 1.0
 
     def extra_loss(self, batch: WindowBatch, encoding: Encoding, losses: Tensor) -> Tensor | None:
         """A scalar that is added to the mini-batch loss; may be differentiated through the encoding."""

@@ -35,11 +35,12 @@ class Beacon(Method):
     """Weigh every window by how learnable it is and how much it looks like the target."""
 
     revision = 2  # what is usual among peers, by the better half of the source
+    several_sources_revision = 1  # the minimiser, and the tolerance of --gap-tolerance between sources
     Options = BeaconOptions
 
     def __init__(self, options: BeaconOptions, context: MethodContext) -> None:
         super().__init__(options, context)
-        self.check(options, sources=len(context.domains) - 1, epochs=context.epochs)
+        self.check(options, epochs=context.epochs)
         if options.features == "vision" and not context.windows.sets[-1].images:
             raise UserError("there are no cameras, so no embeddings of images; say --features obs")
         if options.action_check == "motion" and not context.windows.sets[-1].proprio:
@@ -69,11 +70,8 @@ class Beacon(Method):
             self._targets = target_count(context, ALIGNED_SHARE, most=1 - 2 / context.batch_size)
 
     @classmethod
-    def check(cls, options: BeaconOptions, *, sources: int, epochs: int) -> None:
-        """Several sources and the convex update do not go together; weights must be refreshed at all."""
-        weighting = options.weighting
-        if weighting.update == "convex" and sources > 1 and not weighting.pool_sources:
-            raise UserError(f"--update convex is for one source domain, not {sources}; say --pool-sources")
+    def check(cls, options: BeaconOptions, *, epochs: int) -> None:
+        """Weights must be refreshed at all."""
         if _refreshes(options, epochs) == 0:
             unasked = options.first_refresh > options.warmup_epochs
             other = ", --refresh exact" if unasked else ""
@@ -138,6 +136,13 @@ class Beacon(Method):
         return self.reweighter[index]
 
     @property
+    def mean_weight(self) -> float:
+        """(n + αm)/(n + m) where losses are weighted by q; one where windows are drawn by it."""
+        if self.options.sampling == "proportional":
+            return 1.0
+        return self.reweighter.budget / len(self.reweighter)
+
+    @property
     def weight_decay(self) -> float:
         """γ‖q‖_∞."""
         if self.reweighter.refreshes == 0:
@@ -191,11 +196,7 @@ class Beacon(Method):
     def _starts_from_what_is_known(self) -> bool:
         """Whether the first weights come from the data alone: the minimiser needs no policy for that."""
         options: BeaconOptions = self.options
-        one_source = len(self.context.domains) == 2 or options.weighting.pool_sources
-        minimised = options.weighting.update == "convex" or (
-            options.weighting.update == "auto" and one_source
-        )
-        return options.peer_check == "both" and minimised and options.first_refresh > 0
+        return options.peer_check == "both" and options.weighting.minimises and options.first_refresh > 0
 
     def _start(self) -> EpochReport:
         known = np.zeros(len(self.context.windows))
@@ -318,7 +319,7 @@ class Beacon(Method):
 class PaperBeacon(Beacon):
     """BEACON with the paper's options throughout."""
 
-    revision = 1
+    revision = 2  # the bound on gradients is in units of the mean weight
     Options = PaperBeaconOptions
 
 

@@ -47,8 +47,9 @@ class BeaconOptions:
     weighting: Annotated[WeightingConfig, tyro.conf.arg(name="")] = RECOMMENDED
     # Neighbours of the k-NN discrepancies; paper: 4 to 6.
     k: int = 5
-    # knn-relative and knn-joint: demonstrations of a domain whose discrepancies differ by less than so many
-    # robust standard deviations count as equally far, so that weights do not follow noise; paper: 0.
+    # knn-relative and knn-joint: demonstrations of a domain, and domains, whose discrepancies differ by less
+    # than so many robust standard deviations count as equally far, so that weights do not follow noise;
+    # paper: 0.
     gap_tolerance: float = 2.0
     # Leave neighbours of the same demonstration out of the target's own spread; paper: no.
     exclude_same_demo: bool = False
@@ -81,7 +82,7 @@ class BeaconOptions:
     # Multiply the discrepancy by how much a demonstration's actions differ from those of demonstrations that
     # look alike: finds wrong actions, other goals and other cameras, as long as most of the source is sound.
     # Alike by the learned "embedding", or by "both" that and coarse pictures, which need no training: then
-    # the weights of a single source start from what these say. Paper: "none".
+    # the weights start from what these say, where they are minimised. Paper: "none".
     peer_check: PeerCheck = "both"
     # Strength of the energy distance between the features of source and target windows, drawn as often as
     # they weigh, that is added to the loss: the encoder closes what the weights leave of the gap. Needs
@@ -142,8 +143,8 @@ class PaperBeaconOptions(BeaconOptions):
     # them, by a model of the target; "auto" does so where the target's motion explains its actions; paper:
     # "none".
     action_check: ActionCheck = "none"
-    # knn-relative and knn-joint: demonstrations of a domain whose discrepancies differ by less than so many
-    # robust standard deviations count as equally far; paper: 0.
+    # knn-relative and knn-joint: demonstrations of a domain, and domains, whose discrepancies differ by less
+    # than so many robust standard deviations count as equally far; paper: 0.
     gap_tolerance: float = 0.0
     # Multiply the discrepancy by how much a demonstration's actions differ from those of demonstrations that
     # look alike, by the learned "embedding", or by "both" that and coarse pictures; paper: "none".

@@ -95,7 +95,8 @@ class Cell:
         """All that decides the policy, as plain values."""
         from beacon.methods import METHODS
 
-        revision = METHODS[self.method].revision
+        method = METHODS[self.method]
+        revision = method.revision + (method.several_sources_revision if len(self.sources) > 1 else 0)
         return {
             "format": FORMAT,
             "method": self.method,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import chdir, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from beacon.suites.datasets import provide
 from beacon.suites.locks import trying
 from beacon.suites.results import Folders, machine, read_result, write_result
 
-DATA, TRAIN, EVALUATE = "demonstrations", "training", "evaluation"
+TRAIN, EVALUATE = "training", "evaluation"
 DONE, BUSY = "done", "busy"
 SECONDS = ".seconds.json"  # hidden: a run folder must be empty when a run starts
 NOTED_EVERY = 10.0  # seconds
@@ -60,7 +61,7 @@ def _perform(job: Assignment, folders: Folders, tell: Tell) -> dict[str, Any]:
 
     cell, run = job.cell, folders.run(job.cell)
     for spec in cell.datasets:
-        provide(spec, folders.data, lambda done, total: tell(DATA, done, total))
+        provide(spec, folders.data, partial(tell, f"demonstrations in {spec.domain}"))
     config = cell.train_config(
         folders.data, ratio=_matched_ratio(cell, folders), device=job.device, threads=job.threads
     )

@@ -66,7 +66,7 @@ class OptimizationOptions:
     learning_rate: float = 1e-4
     # Steps of linear warm-up before the cosine decay. Paper: 500.
     warmup_steps: int = 500
-    # Gradients longer than this are shortened to it; None: never (paper).
+    # Gradients longer than this, times the mean weight of a window, are shortened to it; None: never (paper).
     gradient_clip: float | None = None
     # AdamW's weight decay; BEACON scales it by its largest weight. Paper: 1e-6.
     weight_decay: float = 1e-6
@@ -164,7 +164,7 @@ class TrainConfig:
             raise UserError(f"--method {self.method} needs target demonstrations; say --target FILE")
         if self.data.target is None and self.data.statistics == "target":
             raise UserError("--statistics target needs target demonstrations; say --target FILE")
-        kind.check(self.options, sources=len(self.data.source), epochs=self.optimization.epochs)
+        kind.check(self.options, epochs=self.optimization.epochs)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for YAML."""

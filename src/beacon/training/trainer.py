@@ -161,7 +161,8 @@ class Trainer:
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
             if options.gradient_clip is not None:
-                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), options.gradient_clip)
+                bound = options.gradient_clip * self.method.mean_weight
+                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), bound)
             self.optimizer.step()
             self.ema.update(self.policy, step)
             seen = Encoding(encoding.vision.detach(), encoding.observation.detach())

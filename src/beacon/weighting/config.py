@@ -21,7 +21,7 @@ class WeightingConfig:
     """How losses and discrepancies become weights. The defaults are the paper's."""
 
     # How the weights are updated: "stochastic" takes projected subgradient steps (paper), "convex" the exact
-    # minimiser at every refresh, "auto" is convex for one source domain and stochastic for several.
+    # minimiser at every refresh, "auto" is convex where lambda_2 is above 0, which that needs.
     update: Update = "stochastic"
     # How far a source sample is from the target domain; "localized" is a constant per source domain.
     discrepancy: DiscrepancyName = "knn"
@@ -107,7 +107,7 @@ class WeightingConfig:
         _require(self.w_min <= 1, "w_min", "at most 1, which keeps all domains alike", self.w_min)
         _require(0 <= self.loss_ema < 1, "loss_ema", "at least 0 and below 1", self.loss_ema)
         _require(
-            self.update == "stochastic" or self.lambda_2 > 0,
+            self.update != "convex" or self.lambda_2 > 0,
             "lambda_2",
             "above 0 for the convex update",
             self.lambda_2,
@@ -131,6 +131,11 @@ class WeightingConfig:
         budget = targets + self.alpha * sources
         bound = self.target_factor * budget / (self.target_factor * targets + sources)
         return min(self.q_max, max(bound, self.q_target_min))
+
+    @property
+    def minimises(self) -> bool:
+        """Whether a refresh finds the minimiser, instead of taking steps."""
+        return self.update == "convex" or (self.update == "auto" and self.lambda_2 > 0)
 
     def steps(self, refresh: int, refreshes: int) -> tuple[int, float]:
         """How many projected steps refresh number ``refresh`` (from 0) of ``refreshes`` takes, of what size.

@@ -28,6 +28,7 @@ from beacon.weighting.multisource import (
     multisource_update,
     start_two_level,
 )
+from beacon.weighting.multisource_convex import multisource_convex_update
 from beacon.weighting.objective import ObjectiveTerms, Strengths, objective_terms
 from beacon.weighting.samples import Samples
 from beacon.weighting.stochastic import stochastic_update
@@ -99,11 +100,6 @@ class Reweighter:
         size = len(self._samples)
         if self.config.granularity == "demo" and self._samples.episodes is None:
             raise ValueError("episodes: granularity='demo' needs the demonstration id of every sample")
-        if self.config.update == "convex" and self._two_level:
-            raise ValueError(
-                f"update: 'convex' is for one source domain, got {len(self.source_labels)}; "
-                "use update='stochastic', or pool_sources=True"
-            )
         self._strengths = self._read_strengths()
         self._lower: Vector = np.where(self._on_target, self.config.q_target_min, 0.0)
         self.budget = self._check_budget()
@@ -231,9 +227,23 @@ class Reweighter:
         config, strengths = self.config, self._strengths
         costs = losses + strengths.lambda_d * d
         upper = np.where(self._on_target, self._largest_on_target, config.q_max)
-        if config.update == "convex" or (config.update == "auto" and not self._two_level):
+        w_min = config.w_min / len(self.source_labels)
+        if config.minimises:
             if config.normalize_cost and costs.max() > 1.0:
                 costs = costs / costs.max()
+            if self._two_level:
+                levels, solution = multisource_convex_update(
+                    costs,
+                    self._p0,
+                    self._samples.source,
+                    len(self.source_labels),
+                    self._lower,
+                    upper,
+                    self.budget,
+                    strengths,
+                    w_min=w_min,
+                )
+                return solution.q, levels, solution.multiplier
             solution = convex_update(
                 costs, self._p0, self._lower, upper, self.budget, strengths, capacity=capacity
             )
@@ -261,7 +271,7 @@ class Reweighter:
             steps=steps,
             projection=config.projection,
             precondition=config.precondition,
-            w_min=config.w_min / len(self.source_labels),
+            w_min=w_min,
         )
         levels, q, shift = multisource_update(
             self._levels,
@@ -366,8 +376,9 @@ class Reweighter:
         targets = int(np.count_nonzero(self._on_target))
         sources = len(self._samples) - targets
         budget = targets + self.config.alpha * sources
-        # With several sources the caps are w_k·q_max and w starts at 1/K.
-        cap = self.config.q_max / (len(self.source_labels) if self._two_level else 1)
+        # The steps for several sources have caps of w_k·q_max, and w starts at 1/K.
+        several = self._two_level and not self.config.minimises
+        cap = self.config.q_max / (len(self.source_labels) if several else 1)
         least = targets * self.config.q_target_min
         most = targets * self._largest_on_target + sources * cap
         if not least <= budget <= most:

@@ -38,7 +38,7 @@ class _Relative:
     cap: float = CAP
     chunk_bytes: int = CHUNK_BYTES  # bound of the distance table in memory
     # Demonstrations of a domain whose mean discrepancies differ by less than so many of its robust standard
-    # deviations count as equally far; 0: every difference counts.
+    # deviations count as equally far, and so do domains; 0: every difference counts.
     tolerance: float = 0.0
 
     def __post_init__(self) -> None:
@@ -156,19 +156,28 @@ def _standardize(source: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tens
 
 
 def _remarkable(values: Vector, inputs: DiscrepancyInputs, tolerance: float) -> Vector:
-    """Values scaled so that means of demonstrations are drawn towards their domain's median by the tolerance.
+    """Values scaled so that nothing but remarkable differences is left.
 
-    The standard deviation comes from the median absolute deviation, which a minority does not move.
+    Means of demonstrations are drawn towards the median of their domain by the tolerance, and the medians of
+    several domains, by as much, towards what is usual among them: the domain that the policy happens to learn
+    from looks nearer for that, and would soon be the only one. A domain's standard deviation comes from the
+    median absolute deviation, which a minority does not move.
     """
     demos, place = np.unique(inputs.episodes()[0], return_inverse=True)
     means = np.bincount(place, weights=values) / np.bincount(place)
     domains = np.zeros(len(demos), np.int64)
     domains[place] = inputs.source_domains
+    members = [domains == domain for domain in range(len(inputs.source_labels))]
+    medians = np.array([np.median(means[mine]) for mine in members])
+    usual = np.median(medians)
     drawn = means.copy()
-    for domain in range(len(inputs.source_labels)):
-        mine = domains == domain
-        median = np.median(means[mine])
+    for mine, median in zip(members, medians, strict=True):
         apart = means[mine] - median
         within = tolerance * NORMAL_MAD * np.median(np.abs(apart))
-        drawn[mine] = median + np.sign(apart) * np.maximum(np.abs(apart) - within, 0.0)
+        drawn[mine] = usual + _beyond(median - usual, within) + _beyond(apart, within)
     return np.asarray(values * ratio(drawn, means, np.inf)[place])
+
+
+def _beyond(apart: Vector, within: float) -> Vector:
+    """What differences have beyond those that do not count."""
+    return np.asarray(np.sign(apart) * np.maximum(np.abs(apart) - within, 0.0))
