@@ -105,6 +105,7 @@ def test_what_a_result_says(tmp_path: Path) -> None:
     weights = result["weights"]
     assert result["key"] == beacon.key and result["seconds"]["training"] > 0
     assert result["machine"]["threads"] == 1 and result["versions"]["torch"]
+    assert result["machine"]["device"] in ("cpu", "cuda")
     assert sum(one["mass"] for one in weights["domains"].values()) == pytest.approx(1)
     roles = {one["role"]: one for one in weights["domains"].values()}
     assert weights["source_mass"] == pytest.approx(roles["source"]["mass"])

@@ -10,7 +10,7 @@ import pytest
 
 from beacon.cli.main import main
 from beacon.suites.cell import Cell
-from beacon.suites.figures import success_figure
+from beacon.suites.figures import scaling_figure, success_figure
 from beacon.suites.grids import SELECTION_SEED, SUITES, TEST_SEED, Choice, Place, places
 from beacon.suites.page import write_page
 from beacon.suites.paper import NUMBERS, reported
@@ -76,7 +76,7 @@ def folders(tmp_path: Path) -> Folders:
 
 def test_pooled_rates_intervals_and_paired_tests(folders: Folders) -> None:
     chosen = places(SUITES["sim2sim"], TINY, STACK)
-    (column,) = make_columns(SUITES["sim2sim"], TINY, chosen, ResultStore(folders))
+    (column,) = make_columns(SUITES["sim2sim"], chosen, ResultStore(folders))
     assert column.criteria == ("R", "S") and column.reference == "beacon"
     lines = {line.row: line for line in column.lines}
     beacon, cotrain = lines["beacon"].rates["R"], lines["cotrain"].rates["R"]
@@ -98,7 +98,7 @@ def test_pooled_rates_intervals_and_paired_tests(folders: Folders) -> None:
 
 def test_a_row_that_lacks_seeds_says_so_in_the_figure(folders: Folders) -> None:
     chosen = places(SUITES["sim2sim"], TINY, STACK)
-    columns = make_columns(SUITES["sim2sim"], TINY, chosen, ResultStore(folders))
+    columns = make_columns(SUITES["sim2sim"], chosen, ResultStore(folders))
     (panel,) = success_figure(columns).panels
     marks = {mark.name: mark for mark in panel.marks}
     assert marks["MMD"].text == "100% (seed 0), paper 87%" and marks["MMD"].colour == "source5"
@@ -110,7 +110,7 @@ def test_states_that_differ_are_not_paired(folders: Folders) -> None:
     chosen = places(SUITES["sim2sim"], TINY, STACK)
     path = folders.result(cell_of(chosen, "mmd", 0))
     path.write_text(path.read_text().replace("states of 1000", "other states"))
-    (column,) = make_columns(SUITES["sim2sim"], TINY, chosen, ResultStore(folders))
+    (column,) = make_columns(SUITES["sim2sim"], chosen, ResultStore(folders))
     assert {line.row: line for line in column.lines}["mmd"].rates["R"].against is None
 
 
@@ -157,7 +157,7 @@ def test_what_weights_find_by_kind_of_fault(tmp_path: Path) -> None:
         }
         cell = cell_of(chosen, "beacon", seed)
         store_result(folders, cell, [stack_outcomes("10")], weights)
-    sections = make_sections(SUITES["contaminated"], TINY, chosen, ResultStore(folders))
+    sections = make_sections(SUITES["contaminated"], chosen, ResultStore(folders))
     _, faults, weighed = sections
     assert faults.headings == ("task and method", "all faults", "noisy")
     assert faults.rows == (("stack: BEACON", "0.75 (0.90, 0.60)", "0.75 (0.90, 0.60)"),)
@@ -193,14 +193,15 @@ def test_every_number_of_the_paper_has_its_place() -> None:
         found: dict[tuple[str, Any, str], float] = {}
         for place in places(SUITES[name], scale, Choice((0,))):
             for criterion in ("R", "S", "score", "success"):
-                value = reported(name, place.row, place.column, criterion, scale.scaling)
+                value = reported(name, place.row, place.column, criterion)
                 if value is not None and place.row != "beacon-paper":
                     found[place.row, place.column, criterion] = value
         assert len(found) == sum(suite == name for suite, *_ in NUMBERS)
     assert reported("sim2sim", "mmd", ("mug-cleanup", "texture-view", ""), "score") == 0.29
     assert reported("sim2real", "ms-beacon", ("stack", "real-proxy", "ood"), "S") == 0.45
-    assert reported("scaling", "beacon", ("stack", "texture-view", "n=80"), "S", scale.scaling) == 0.80
-    assert reported("scaling", "beacon", ("stack", "texture-view", "n=20"), "S", CPU.scaling) == 0.80
+    assert reported("scaling", "beacon", ("stack", "texture-view", "n=80"), "S") == 0.80
+    assert reported("scaling", "beacon", ("stack", "texture-view", "n=20"), "S") == 0.60
+    assert reported("scaling", "beacon", ("stack", "texture-view", "n=5"), "S") is None
 
 
 def test_averages_are_those_that_the_paper_prints() -> None:
@@ -222,6 +223,8 @@ def test_averages_are_those_that_the_paper_prints() -> None:
         (["table", "nothing"], "there is no suite 'nothing'"),
         (["run", "sim2sim", "--preset", "huge"], "--preset huge: choose one of paper, cpu, tiny"),
         (["run", "sim2sim", "--workers", "0"], "--workers 0"),
+        (["list", "sim2sim", "--workers", "-3"], "--workers -3"),
+        (["table", "--docs", "x", "--seeds", "0", "--tasks", "stack"], "leave --seeds 0 --tasks stack away"),
         (["run", "sim2sim", "--seeds", "-1"], "--seeds -1"),
         (["table"], "name a suite"),
         (["throw"], "there is no 'beacon suite throw'"),
@@ -267,6 +270,37 @@ def test_a_result_under_another_name_is_refused(folders: Folders) -> None:
         read_result(second)
 
 
-def test_there_is_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["suite", "table", "ablation", "--results", str(tmp_path)]) == 2
-    assert "beacon suite run ablation" in capsys.readouterr().err
+@pytest.mark.parametrize("form", [[], ["--json"], ["--markdown"]])
+def test_there_is_nothing_to_show_yet(
+    form: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = ["--preset", "tiny", "--seeds", "3", "4", "--results", str(tmp_path)]
+    assert main(["suite", "table", "ablation", *chosen, *form]) == 2
+    shown = capsys.readouterr()
+    command = f"beacon suite run ablation --preset tiny --seeds 3 4 --results {tmp_path} makes them"
+    assert shown.out == "" and command in shown.err
+
+
+def test_a_folder_that_cannot_be_made_is_said_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results").write_text("a file")
+    where = ["--work", str(tmp_path / "work"), "--results", str(tmp_path / "results")]
+    assert main(["suite", "run", "sim2sim", "--preset", "tiny", "--tasks", "stack", *where]) == 2
+    error = capsys.readouterr().err
+    assert "cannot make the folder" in error and error.count("\n") == 1
+    assert not (tmp_path / "work" / "data").exists()
+
+
+def test_curves_of_scaling_are_of_the_seeds_that_all_points_have(tmp_path: Path) -> None:
+    folders = Folders(tmp_path / "work", tmp_path / "results")
+    chosen = places(SUITES["scaling"], TINY, Choice((0, 1), ("beacon",), gaps=("texture",)))
+    few, many = ([place.cell for place in chosen if place.detail == f"n={n}"] for n in TINY.scaling)
+    store_result(folders, few[0], [stack_outcomes("1000000000")])
+    for cell, bits in zip(many, ("1111100000", "1111111111"), strict=True):
+        store_result(folders, cell, [stack_outcomes(bits)])
+    figure = scaling_figure(make_columns(SUITES["scaling"], chosen, ResultStore(folders)))
+    (panel,) = figure.panels
+    (curve,) = panel.marks
+    assert panel.title.endswith("seed 0")
+    assert (list(curve.x), list(curve.y)) == (list(TINY.scaling), [0.1, 0.5])

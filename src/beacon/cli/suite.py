@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,6 +68,17 @@ class Selection:
         if min(self.seeds) < 0:
             raise UserError(f"--seeds {min(self.seeds)}: must be at least 0")
 
+    def said(self, *names: str) -> str:
+        """Those of these options that are not the defaults, as words of a command."""
+        usual = Selection()
+        words = []
+        for name in names:
+            value = getattr(self, name)
+            if value != getattr(usual, name):
+                several = value if isinstance(value, tuple) else (value,)
+                words += [f"--{name}", *(shlex.quote(str(one)) for one in several)]
+        return "".join(f" {word}" for word in words)
+
     def choice(self) -> Choice:
         """Which part of the suite."""
         from beacon.suites.grids import Choice
@@ -103,8 +115,7 @@ class Run:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise UserError(f"--workers {self.workers}: must be at least 1")
+        _check_workers(self.workers)
 
 
 @dataclass(frozen=True)
@@ -119,6 +130,9 @@ class Listing:
     selection: Annotated[Selection, tyro.conf.arg(name="")]
     # Cells side by side, for the estimate of the time.
     workers: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_workers(self.workers)
 
 
 @dataclass(frozen=True)
@@ -139,6 +153,11 @@ class Table:
     markdown: bool = False
     # Write results.md and pictures/results/ of all suites into this folder.
     docs: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+
+
+def _check_workers(workers: int | None) -> None:
+    if workers is not None and workers < 1:
+        raise UserError(f"--workers {workers}: must be at least 1")
 
 
 def main(arguments: list[str]) -> int:
@@ -192,6 +211,7 @@ def _do(options: Run, suite: Suite, scale: Scale, workers: Workers, count: int, 
     from beacon.suites.runner import check, run_cells
 
     folders = options.selection.folders()
+    folders.prepare()
     chosen = _planned(suite.name, options.selection)
     while True:
         wanted = cells(chosen)
@@ -203,7 +223,8 @@ def _do(options: Run, suite: Suite, scale: Scale, workers: Workers, count: int, 
         except KeyboardInterrupt:
             print("beacon: interrupted; the same command goes on where it stopped", file=sys.stderr)
             return 130
-        print(f"{outcome.done} of {len(wanted)} cells are done; beacon suite table {suite.name} shows them")
+        command = f"beacon suite table {suite.name}{options.selection.said('preset', 'seeds', 'results')}"
+        print(f"{outcome.done} of {len(wanted)} cells are done; {command} shows them")
         check(outcome)
         chosen = _planned(suite.name, options.selection)
         if {cell.key for cell in cells(chosen)} <= {cell.key for cell in wanted}:
@@ -250,6 +271,9 @@ def _table(arguments: list[str]) -> int:
     if options.docs is not None:
         if options.name is not None:
             raise UserError("--docs writes the page of all suites; leave the name away")
+        limits = selection.said("preset", "seeds", "methods", "tasks", "gaps")
+        if limits:
+            raise UserError(f"--docs writes the page of all results; leave{limits} away")
         from beacon.suites.page import write_page
 
         written = write_page(selection.folders(), options.docs)
@@ -264,14 +288,16 @@ def _table(arguments: list[str]) -> int:
 
     suite, scale = find_suite(options.name), find_scale(selection.preset)
     chosen, store = _planned(suite.name, selection, extra=True), ResultStore(selection.folders())
+    sections = make_sections(suite, chosen, store)
+    if not sections:
+        command = f"beacon suite run {suite.name}{selection.said('preset', 'seeds', 'results')}"
+        seeds = ", ".join(map(str, selection.seeds))
+        raise UserError(
+            f"{selection.results} has no result of {suite.name} at --preset {scale.name}, --seeds {seeds}; "
+            f"{command} makes them"
+        )
     if options.json:
         return _print_json(suite, scale, chosen, store)
-    sections = make_sections(suite, scale, chosen, store)
-    if not sections:
-        raise UserError(
-            f"{selection.results} has no result of {suite.name} at --preset {scale.name}; "
-            f"beacon suite run {suite.name} makes them"
-        )
     for section in sections:
         if options.markdown:
             print(section.markdown())
@@ -290,11 +316,11 @@ def _print_json(suite: Suite, scale: Scale, chosen: list[Place], store: ResultSt
     from beacon.suites.sections import make_sections
     from beacon.suites.tables import make_columns
 
-    columns = [dataclasses.asdict(column) for column in make_columns(suite, scale, chosen, store)]
+    columns = [dataclasses.asdict(column) for column in make_columns(suite, chosen, store)]
     for column in columns:
         for line in column["lines"]:
             line["results"] = [result["key"] for result in line["results"]]
-    sections = [dataclasses.asdict(section) for section in make_sections(suite, scale, chosen, store)]
+    sections = [dataclasses.asdict(section) for section in make_sections(suite, chosen, store)]
     print(json.dumps({"suite": suite.name, "preset": scale.name, "columns": columns, "tables": sections}))
     return 0
 

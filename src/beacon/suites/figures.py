@@ -14,9 +14,8 @@ from beacon.data.files import replacing
 from beacon.report.drawing import COLOURS, canvas, drawn
 from beacon.report.spec import Axis, Figure, Interval, Mark, Panel, line
 from beacon.suites.grids import Place, Suite
-from beacon.suites.scales import Scale
 from beacon.suites.sections import share
-from beacon.suites.tables import Column, Line, Rate, ResultStore, make_columns
+from beacon.suites.tables import Column, Line, Rate, ResultStore, make_columns, seeds_in_words
 
 SUCCESS = Axis("success", "%", limits=(0.0, 1.3), percent=True)  # room for the text beside the intervals
 RATE = Axis("success", "%", limits=(0.0, 1.0), percent=True)
@@ -24,11 +23,9 @@ COUNT = Axis("target demonstrations")
 AUC = Axis("AUC of the weights, mean and range over seeds", limits=(0.0, 1.2))
 
 
-def draw_figures(
-    suite: Suite, scale: Scale, places: Sequence[Place], store: ResultStore, stem: Path
-) -> list[Path]:
+def draw_figures(suite: Suite, places: Sequence[Place], store: ResultStore, stem: Path) -> list[Path]:
     """Write them as ``stem``.svg, ``stem``-faults.svg and so on."""
-    columns = make_columns(suite, scale, places, store)
+    columns = make_columns(suite, places, store)
     found: list[tuple[str, AbstractContextManager[Any]]] = []
     if columns:
         shown = scaling_figure(columns) if suite.name == "scaling" else success_figure(columns)
@@ -59,8 +56,7 @@ def _interval(entry: Line, rate: Rate, column: Column) -> Interval:
     """Gray where seeds are missing that other rows have: such a rate is not to be compared with theirs."""
     whole = set(entry.seeds) == column.seeds
     paper = "" if rate.paper is None else f", paper {share(rate.paper)}"
-    numbers = ", ".join(map(str, entry.seeds))
-    seeds = "" if whole else f" (seed{'s' * (len(entry.seeds) > 1)} {numbers})"
+    seeds = "" if whole else f" ({seeds_in_words(entry.seeds)})"
     colour = "target" if entry.row == column.reference else "source0" if whole else "source5"
     return Interval(
         entry.title, colour, rate.value, rate.low, rate.high, f"{share(rate.value)}{seeds}{paper}"
@@ -68,7 +64,7 @@ def _interval(entry: Line, rate: Rate, column: Column) -> Interval:
 
 
 def scaling_figure(columns: Sequence[Column]) -> Figure:
-    """A panel per gap: success against the number of target demonstrations."""
+    """A panel per gap: success against the number of target demonstrations, by the seeds that all have."""
     gaps: dict[str, dict[str, list[tuple[int, Rate]]]] = {}
     for column in columns:
         count = int(column.detail.removeprefix("n="))
@@ -78,21 +74,16 @@ def scaling_figure(columns: Sequence[Column]) -> Figure:
                 curves.setdefault(entry.title, []).append((count, entry.rates[column.criteria[0]]))
     panels = []
     for title, curves in gaps.items():
+        common = set.intersection(*(set(rate.seeds) for points in curves.values() for _, rate in points))
+        if not common:
+            continue
         marks = []
         for place, (name, points) in enumerate(curves.items()):
-            points = sorted(points, key=lambda point: point[0])
-            rates = [rate for _, rate in points]
-            marks.append(
-                line(
-                    name,
-                    f"run{place % 6}",
-                    [count for count, _ in points],
-                    [rate.value for rate in rates],
-                    [rate.low for rate in rates],
-                    [rate.high for rate in rates],
-                )
+            counts, rates = zip(
+                *sorted((count, rate.of_seeds(common)) for count, rate in points), strict=True
             )
-        panels.append(Panel(COUNT, RATE, tuple(marks), title))
+            marks.append(line(name, f"run{place % 6}", counts, *zip(*rates, strict=True)))
+        panels.append(Panel(COUNT, RATE, tuple(marks), f"{title}, {seeds_in_words(common)}"))
     return Figure("scaling", "Scaling", "", tuple(panels))
 
 

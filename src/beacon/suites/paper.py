@@ -48,7 +48,8 @@ _ABLATION = {
     "stochastic-knn": 0.60,
     "stochastic-classifier": 0.58,
 }
-# BEACON on stack with 20, 40, 60 and 80 target demonstrations.
+# BEACON on stack, by the number of target demonstrations.
+_SCALING_DEMOS = (20, 40, 60, 80)
 _SCALING: dict[str, dict[str, tuple[float, ...]]] = {
     TEXTURE: {"R": (0.89, 0.88, 0.92, 0.90), "S": (0.77, 0.80, 0.87, 0.86)},
     VIEW: {"R": (0.73, 0.76, 0.84, 0.89), "S": (0.60, 0.56, 0.69, 0.80)},
@@ -69,25 +70,18 @@ def _numbers() -> dict[tuple[str, str, Column, str], float]:
         found["ablation", row, ("stack", VIEW, ""), "S"] = value
     for gap, criteria in _SCALING.items():
         for criterion, values in criteria.items():
-            for place, value in enumerate(values):
-                found["scaling", "beacon", ("stack", gap, f"rung {place}"), criterion] = value
+            for count, value in zip(_SCALING_DEMOS, values, strict=True):
+                found["scaling", "beacon", ("stack", gap, f"n={count}"), criterion] = value
     return found
 
 
 NUMBERS = _numbers()
 
 
-def reported(
-    suite: str, row: str, column: Column, criterion: str, scaling: tuple[int, ...] = ()
-) -> float | None:
+def reported(suite: str, row: str, column: Column, criterion: str) -> float | None:
     """What the paper has in this place; None where it has nothing.
 
-    Both of our rows for BEACON stand beside the paper's one. The rungs of ``scaling`` are compared in order:
-    the smallest number of target demonstrations with the paper's smallest.
+    Both of our rows for BEACON stand beside the paper's one.
     """
     row = {"beacon-paper": "beacon"}.get(row, row)
-    if suite == "scaling":
-        task, gap, detail = column
-        counts = [f"n={count}" for count in scaling]
-        column = (task, gap, f"rung {counts.index(detail)}" if detail in counts else detail)
     return NUMBERS.get((suite, row, column, criterion))

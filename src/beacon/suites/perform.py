@@ -88,7 +88,7 @@ def _perform(job: Assignment, folders: Folders, tell: Tell) -> dict[str, Any]:
         "weights": summarise_weights(run),
         **({"alignment": measure_embeddings(cell, run, folders.data)} if cell.align else {}),
         "seconds": {stage: round(seconds, 1) for stage, seconds in clock.seconds.items()},
-        "machine": machine(),
+        "machine": machine(job.device),
         "versions": software(),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }

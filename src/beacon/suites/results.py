@@ -29,6 +29,14 @@ class Folders:
         """With absolute paths, for other processes."""
         return Folders(self.work.resolve(), self.results.resolve())
 
+    def prepare(self) -> None:
+        """Make the folders, so that what is in their way shows before the work."""
+        for folder in (self.work, self.results / "cells"):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(f"cannot make the folder {folder}: {error.strerror}") from None
+
     @property
     def data(self) -> Path:
         """Demonstrations."""
@@ -88,18 +96,22 @@ def compact(value: Any, indent: str = "") -> str:
     return json.dumps(value)
 
 
-def machine() -> dict[str, Any]:
-    """What the work was done on; no name that identifies it."""
+def machine(device: str) -> dict[str, Any]:
+    """What the work was done on, where ``device`` was asked for; no name that identifies it."""
     import torch
 
+    from beacon.training.devices import choose_device
+
+    used = choose_device(device)
     found: dict[str, Any] = {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "system": platform.system(),
+        "device": used.type,
     }
-    if torch.cuda.is_available():
-        found["gpu"] = torch.cuda.get_device_name()
+    if used.type == "cuda":
+        found["gpu"] = torch.cuda.get_device_name(used)
     return found
 
 

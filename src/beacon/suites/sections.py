@@ -8,7 +8,6 @@ from statistics import mean
 from typing import Any
 
 from beacon.suites.grids import Place, Suite
-from beacon.suites.scales import Scale
 from beacon.suites.tables import Column, Comparison, Line, Rate, ResultStore, make_columns
 
 NOTHING = "–"
@@ -31,9 +30,9 @@ class Section:
         return "\n".join([*lines, *(["", self.note] if self.note else []), ""])
 
 
-def make_sections(suite: Suite, scale: Scale, places: Sequence[Place], store: ResultStore) -> list[Section]:
+def make_sections(suite: Suite, places: Sequence[Place], store: ResultStore) -> list[Section]:
     """Success in every column, what the weights did, and what else the suite is about."""
-    columns = make_columns(suite, scale, places, store)
+    columns = make_columns(suite, places, store)
     found = [success_section(column) for column in columns]
     for make in (faults_section, weights_section):
         section = make(columns)
@@ -47,7 +46,7 @@ def success_section(column: Column) -> Section:
     first = column.criteria[0]
     rates = [line.rates for line in column.lines if line.rates]
     compared = any(rate.paper is not None for one in rates for rate in one.values())
-    headings = ["method", "n"]
+    headings = ["method", "rollouts"]
     for name in column.criteria:
         headings += [name, "paper"] if compared else [name]
     headings.append(f"{first} by seed, %")

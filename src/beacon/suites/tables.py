@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,6 @@ from beacon.suites.cell import Cell
 from beacon.suites.grids import Place, Suite
 from beacon.suites.paper import reported
 from beacon.suites.results import Folders, read_result
-from beacon.suites.scales import Scale
 
 # What a task is judged by, the one to compare methods by first.
 CRITERIA = {"stack": ("R", "S"), "mug-cleanup": ("score", "success"), "threading": ("success",)}
@@ -50,6 +49,12 @@ class Rate:
     def value(self) -> float:
         """The share of successes."""
         return self.successes / self.episodes
+
+    def of_seeds(self, chosen: Collection[int]) -> tuple[float, float, float]:
+        """The share over these seeds, which all have as many rollouts, with the ends of its interval."""
+        episodes = self.episodes * len(chosen) // len(self.seeds)
+        share = sum(self.seeds[seed] for seed in chosen) / len(chosen)
+        return share, *wilson(share * episodes, episodes)
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,17 @@ class ResultStore:
         return self._read[cell.key]
 
 
-def make_columns(suite: Suite, scale: Scale, places: Sequence[Place], store: ResultStore) -> list[Column]:
+def seeds_in_words(seeds: Iterable[int]) -> str:
+    """For people.
+
+    >>> seeds_in_words([0]), seeds_in_words({2, 1})
+    ('seed 0', 'seeds 1, 2')
+    """
+    numbers = sorted(seeds)
+    return f"seed{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
+
+def make_columns(suite: Suite, places: Sequence[Place], store: ResultStore) -> list[Column]:
     """All columns that have a result. Rows that are done only when asked for appear once they are."""
     grouped: dict[tuple[str, str, str], list[Place]] = {}
     for place in places:
@@ -126,7 +141,7 @@ def make_columns(suite: Suite, scale: Scale, places: Sequence[Place], store: Res
                 continue
             rates = {}
             for criterion in criteria if outcomes[row] else ():
-                paper = reported(suite.name, row, (task, gap, detail), criterion, scale.scaling)
+                paper = reported(suite.name, row, (task, gap, detail), criterion)
                 against = None
                 if reference is not None and row != reference:
                     against = compare(outcomes[row], outcomes[reference], criterion)
