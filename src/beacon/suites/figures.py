@@ -27,8 +27,8 @@ def draw_figures(suite: Suite, places: Sequence[Place], store: ResultStore, stem
     """Write them as ``stem``.svg, ``stem``-faults.svg and so on."""
     columns = make_columns(suite, places, store)
     found: list[tuple[str, AbstractContextManager[Any]]] = []
-    if columns:
-        shown = scaling_figure(columns) if suite.name == "scaling" else success_figure(columns)
+    shown = scaling_figure(columns) if suite.name == "scaling" else success_figure(columns)
+    if not shown.empty:
         found.append(("", drawn(shown)))
     faults = faults_figure(columns)
     if not faults.empty:
@@ -75,8 +75,8 @@ def scaling_figure(columns: Sequence[Column]) -> Figure:
     panels = []
     for title, curves in gaps.items():
         common = set.intersection(*(set(rate.seeds) for points in curves.values() for _, rate in points))
-        if not common:
-            continue
+        if not common or len({count for points in curves.values() for count, _ in points}) < 2:
+            continue  # nothing to draw a curve of
         marks = []
         for place, (name, points) in enumerate(curves.items()):
             counts, rates = zip(
