@@ -79,7 +79,8 @@ def test_both_ends(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = ["sim.hdf5"] * 5 + ["far.hdf5"] * 3
     listed = [row.split("│") for row in faded.splitlines() if ".hdf5" in row]
     assert [float(row[4]) for row in listed] == pytest.approx(np.sort(means)[:2], abs=1e-3)
-    assert listed[0][3].strip() == files[int(np.argmin(means))]
+    least = {files[demo] for demo in np.flatnonzero(means == means.min())}  # several weigh nothing
+    assert {row[3].strip() for row in listed} <= least
     assert main(["weights", str(two), "--demos", "0"]) == 0
     assert "demo_" not in capsys.readouterr().out
 
