@@ -25,7 +25,7 @@ from beacon.weighting.checks import Ids, Vector
 from beacon.weighting.convex import ConvexSolution, convex_update
 from beacon.weighting.multisource import TwoLevelWeights
 from beacon.weighting.objective import TARGET, Strengths
-from beacon.weighting.projection import clip
+from beacon.weighting.projection import clip, soft_threshold
 
 HALVINGS = 200  # of the interval of the multiplier; doubles run out before
 
@@ -89,8 +89,7 @@ def minimise_shares(costs: Vector, curvature: Vector, rho_1: float, lower: Vecto
 
     def shares(multiplier: float) -> Vector:
         free = (multiplier - costs) / (2.0 * curvature) - middle
-        kept = np.sign(free) * np.maximum(np.abs(free) - rho_1 / (2.0 * curvature), 0.0)
-        return clip(middle + kept, lower, upper)
+        return clip(middle + soft_threshold(free, rho_1 / (2.0 * curvature)), lower, upper)
 
     reach = float(2.0 * curvature.max() + rho_1)  # beyond it every share is at a bound
     low, high = float(costs.min()) - reach, float(costs.max()) + reach

@@ -80,6 +80,15 @@ def project_budget_bisection(
     return clip(point - 0.5 * (left + right), lo, hi)
 
 
+def soft_threshold(x: Vector, threshold: Vector | float) -> Vector:
+    """What is left of numbers beyond the threshold.
+
+    >>> soft_threshold(np.array([3.0, -1.0, 0.5]), 1.0).tolist()
+    [2.0, -0.0, 0.0]
+    """
+    return np.asarray(np.sign(x) * np.maximum(np.abs(x) - threshold, 0.0))
+
+
 def clamp_budget(budget: float, lower: Vector, upper: Vector) -> float:
     """``budget``, or the nearest sum that the bounds allow, with a warning."""
     if not math.isfinite(budget):

@@ -19,6 +19,7 @@ from beacon.weighting.checks import Ids, Vector
 from beacon.weighting.discrepancy.base import Discrepancy, DiscrepancyInputs, DiscrepancyWarning, ratio
 from beacon.weighting.discrepancy.knn import CAP, NO_SPREAD, check_neighbors
 from beacon.weighting.discrepancy.neighbors import CHUNK_BYTES, Neighbors, masked_mean, nearest
+from beacon.weighting.projection import soft_threshold
 
 NORMAL_MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 
@@ -174,10 +175,5 @@ def _remarkable(values: Vector, inputs: DiscrepancyInputs, tolerance: float) -> 
     for mine, median in zip(members, medians, strict=True):
         apart = means[mine] - median
         within = tolerance * NORMAL_MAD * np.median(np.abs(apart))
-        drawn[mine] = usual + _beyond(median - usual, within) + _beyond(apart, within)
+        drawn[mine] = usual + soft_threshold(median - usual, within) + soft_threshold(apart, within)
     return np.asarray(values * ratio(drawn, means, np.inf)[place])
-
-
-def _beyond(apart: Vector, within: float) -> Vector:
-    """What differences have beyond those that do not count."""
-    return np.asarray(np.sign(apart) * np.maximum(np.abs(apart) - within, 0.0))
