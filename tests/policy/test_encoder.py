@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from beacon.errors import UserError
 from beacon.policy import DiffusionPolicy, EncoderConfig, ObservationSpec, PolicyConfig, load_resnet_weights
 from beacon.policy import resnet as resnet_module
-from beacon.policy.encoder import ImageEncoder, SpatialSoftmax
+from beacon.policy.encoder import ImageEncoder, SpatialSoftmax, colour_whitening
 from beacon.policy.images import crop, crop_at, resize
 from beacon.policy.resnet import ResNet18
 
@@ -87,6 +87,38 @@ def test_temperature_sharpens() -> None:
     torch.testing.assert_close(pool(maps)[0], want, rtol=1e-4, atol=1e-5)
     pool(maps).sum().backward()
     assert pool.log_temperature.grad is not None and pool.log_temperature.grad.abs() > 0
+
+
+def test_whitening_makes_the_colours_of_photographs_uncorrelated() -> None:
+    config = EncoderConfig()
+    mean, std = torch.tensor(config.image_mean), torch.tensor(config.image_std)
+    # Colours as ImageNet's vary: a lot in brightness, little in hue.
+    axes = torch.tensor([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
+    spread = torch.tensor([0.2175, 0.0188, 0.0045]).mul(std.square().sum() / 0.2408).sqrt()
+    noise = torch.randn(100_000, 3, generator=torch.Generator().manual_seed(0))
+    colours = mean + noise * spread @ axes.T
+    white = ((colours - mean) / std) @ colour_whitening(std)
+    torch.testing.assert_close(white.T.cov(), torch.eye(3), rtol=0, atol=0.02)
+
+
+def test_whitening_tells_equally_bright_colours_apart() -> None:
+    red, brown = torch.tensor([150, 40, 50]), torch.tensor([125, 70, 40])
+    images = torch.stack([colour.expand(32, 32, 3) for colour in (red, brown)]).to(torch.uint8)
+
+    def distance(whiten: bool) -> float:
+        encoder = ImageEncoder(EncoderConfig(widths=(8, 8, 8, 8), whiten=whiten), channels=3)
+        seen: list[torch.Tensor] = []
+        encoder.resnet.conv1.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        encoder(images)
+        return (seen[0][0] - seen[0][1]).square().mean().sqrt().item()
+
+    assert distance(whiten=True) > 2 * distance(whiten=False)
+
+
+def test_only_colours_are_whitened() -> None:
+    config = EncoderConfig(widths=(8, 8, 8, 8), group_channels=8, whiten=True)
+    assert ImageEncoder(config, channels=1).whitening is None
+    assert ImageEncoder(dataclasses.replace(config, whiten=False), channels=3).whitening is None
 
 
 def test_average_pooling_and_image_normalisation() -> None:

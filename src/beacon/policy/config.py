@@ -85,6 +85,7 @@ class EncoderConfig:
         0.406,
     )  # of intensities in [0, 1]; paper: ImageNet's
     image_std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    whiten: bool = False  # make the three colours uncorrelated: hue counts like brightness; paper: no
 
     def __post_init__(self) -> None:
         _require(len(self.widths) == 4 and min(self.widths) >= 1, "encoder widths: four positive numbers")
@@ -227,13 +228,20 @@ def _build(kind: type[T], data: Mapping[str, Any]) -> T:
 # crop, which moves them), a small U-Net, and several noise draws for each encoded image, because encoding is
 # what costs. It predicts the actions and not the noise: the error of a predicted noise hardly depends on what
 # the policy sees where there is much noise, which is where it decides what to do. In a short run that is
-# the difference between half and nearly all of the stacks (docs/simulation.md).
+# the difference between half and nearly all of the stacks (docs/simulation.md). And it whitens the colours:
+# brightness varies most in any image, and a short run may end before the policy tells a red cube from a brown
+# table (docs/findings.md).
 PRESETS: dict[str, PolicyConfig] = {
     "paper": PolicyConfig(),
     "cpu": PolicyConfig(
         obs_steps=1,
         encoder=EncoderConfig(
-            widths=(16, 32, 32, 32), output_stride=8, learn_temperature=True, feature_dim=None, crop=1.0
+            widths=(16, 32, 32, 32),
+            output_stride=8,
+            learn_temperature=True,
+            feature_dim=None,
+            crop=1.0,
+            whiten=True,
         ),
         channels=(32, 64),
         step_dim=64,

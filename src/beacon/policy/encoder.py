@@ -50,11 +50,30 @@ class SpatialSoftmax(nn.Module):
         return (attention @ positions).flatten(1)
 
 
+# The principal axes of red, green and blue in ImageNet's photographs (columns), and the variances along them
+# up to a factor (Krizhevsky et al. 2012): brightness, blue against red, green against both.
+_COLOUR_AXES = torch.tensor(
+    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
+)
+_COLOUR_VARIANCES = torch.tensor([0.2175, 0.0188, 0.0045])
+
+
+def colour_whitening(std: Tensor) -> Tensor:
+    """The matrix (3, 3) by which colours (x - mean) / std become uncorrelated and of unit variance.
+
+    diag(std) U diag(v)^-1/2 U^T with the axes U and variances v of photographs, these scaled to the sum of
+    std^2: of all matrices that whiten, the one that moves colours least.
+    """
+    variances = _COLOUR_VARIANCES * (std.square().sum() / _COLOUR_VARIANCES.sum())
+    return std.diag() @ _COLOUR_AXES @ variances.rsqrt().diag() @ _COLOUR_AXES.T
+
+
 class ImageEncoder(nn.Module):
     """uint8 images of one size to features: normalisation, ResNet, pooling."""
 
     image_scale: Tensor
     image_shift: Tensor
+    whitening: Tensor | None
 
     def __init__(self, config: EncoderConfig, channels: int) -> None:
         super().__init__()
@@ -64,6 +83,8 @@ class ImageEncoder(nn.Module):
         # (x / 255 - mean) / std as one multiplication and one addition
         self.register_buffer("image_scale", 1 / (255 * std), persistent=False)
         self.register_buffer("image_shift", -mean / std, persistent=False)
+        whitening = colour_whitening(std) if config.whiten and channels == 3 else None
+        self.register_buffer("whitening", whitening, persistent=False)
         self.resnet = ResNet18(
             config.widths,
             channels=channels,
@@ -80,6 +101,8 @@ class ImageEncoder(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """uint8 (N, h, w, C) -> (N, features)."""
         pixels = torch.addcmul(self.image_shift, images.to(self.image_scale.dtype), self.image_scale)
+        if self.whitening is not None:
+            pixels = pixels @ self.whitening
         maps = self.resnet(pixels.permute(0, 3, 1, 2))  # (N, C, h, w), channels_last in memory already
         pooled: Tensor = maps.mean(dim=(2, 3)) if self.pool is None else self.pool(maps)
         return pooled if self.project is None else self.project(pooled)

@@ -93,6 +93,7 @@ def load_resnet_weights(network: ResNet18, path: str | Path) -> None:
     """Load torchvision's ``resnet18`` weights, saved as safetensors, into a network of the same widths.
 
     The affine weights of BatchNorm serve GroupNorm; its running statistics and the classifier are dropped.
+    They were trained on colours as they are, so the encoder should not whiten them.
     """
     path = Path(path)
     try:
