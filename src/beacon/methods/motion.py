@@ -22,7 +22,7 @@ Matrix = NDArray[np.float64]
 
 LAGS = 4  # steps of motion after an action: a controller takes some to follow
 RIDGE = 1e-3  # of the mean squared feature
-USUAL = 0.95  # quantile of the target's own misfits that counts as unremarkable
+USUAL = 2.0  # misfits of the target's median demonstration that count as unremarkable
 LARGEST = 5.0  # factor
 LEAST = 0.1  # share of the variance of some action dimension that motion must explain
 CONSTANT = 1e-6  # standard deviation of an action dimension, against the largest action
@@ -51,12 +51,12 @@ class Motion:
 
 
 def misfit_factors(windows: Windows, target: int) -> Vector | None:
-    """How much worse than the target's own each window's actions explain its motion, (N,); 1: no worse.
+    """How much worse than usual the actions of each window's demonstration explain its motion, (N,); at least 1.
 
-    The model is fitted on the target; what counts as its usual misfit is found by leaving each target
-    demonstration out in turn. Action dimensions count by how well motion explains them there, those that are
-    constant not at all. A window has the root mean square over the steps of its chunk, in units of `USUAL`
-    of the target's windows.
+    The model is fitted on the target; the target's own misfit is found by leaving each of its demonstrations
+    out in turn. Action dimensions count by how well motion explains them there, those that are constant not
+    at all. A demonstration has the root mean square over its steps, in units of `USUAL` times what the
+    target's demonstrations have in the median.
 
     None where the target cannot tell: no proprioception, no two demonstrations of more than `LAGS` steps, or
     its motion does not explain its actions.
@@ -76,18 +76,15 @@ def misfit_factors(windows: Windows, target: int) -> Vector | None:
         return None
     noise = np.maximum(noise, 1e-3 * spread)
     share = explained / explained.sum()
-    scores = []  # of every window, domain after domain
+    model = _fit(trusted)
+    misfits = []  # of every demonstration, domain after domain
     for domain, (motion, episodes) in enumerate(zip(motions, windows.sets, strict=True)):
-        if domain == target:
-            residual = left_out
-        else:
-            residual = motion.actions - _predict(_fit(trusted), trusted, motion.features)
-        step = np.full(len(episodes.actions), np.nan)
-        step[motion.rows] = (residual / noise) ** 2 @ share
-        scores.append(_over_chunks(step, episodes, windows.horizon))
-    usual = np.nanquantile(scores[target], USUAL)
-    factor = np.clip(np.concatenate(scores) / usual, 1.0, LARGEST)
-    return np.where(np.isfinite(factor), factor, 1.0)
+        own = domain == target
+        residual = left_out if own else motion.actions - _predict(model, trusted, motion.features)
+        misfits.append(_over_demos((residual / noise) ** 2 @ share, motion.episode, len(episodes)))
+    usual = USUAL * np.nanmedian(misfits[target])
+    factors = np.clip(np.nan_to_num(np.concatenate(misfits) / usual, nan=1.0), 1.0, LARGEST)
+    return np.asarray(factors[windows.episode])
 
 
 class MotionChecked:
@@ -131,13 +128,7 @@ def _leave_one_out(motion: Motion) -> Matrix:
     return left
 
 
-def _over_chunks(step: Vector, episodes: EpisodeSet, horizon: int) -> Vector:
-    """Root mean square over the known steps of every window's chunk, (F,); nan where none is known."""
-    known = np.isfinite(step)
-    totals = np.concatenate([[0.0], np.cumsum(np.where(known, step, 0.0))])
-    counts = np.concatenate([[0], np.cumsum(known)])
-    first = np.arange(len(step))
-    ends = np.repeat(episodes.starts + episodes.lengths, episodes.lengths)
-    last = np.minimum(first + horizon, ends)
+def _over_demos(squares: Vector, episode: NDArray[np.int64], demos: int) -> Vector:
+    """Root mean square over the steps of every demonstration, (demos,); nan where there is none."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.sqrt((totals[last] - totals[first]) / (counts[last] - counts[first])))
+        return np.asarray(np.sqrt(np.bincount(episode, squares, demos) / np.bincount(episode, minlength=demos)))
