@@ -51,7 +51,7 @@ class Motion:
 
 
 def misfit_factors(windows: Windows, target: int) -> Vector | None:
-    """How much worse than usual the actions of each window's demonstration explain its motion, (N,); at least 1.
+    """How much worse than usual the actions of a window's demonstration explain its motion, (N,), from 1.
 
     The model is fitted on the target; the target's own misfit is found by leaving each of its demonstrations
     out in turn. Action dimensions count by how well motion explains them there, those that are constant not
@@ -130,5 +130,6 @@ def _leave_one_out(motion: Motion) -> Matrix:
 
 def _over_demos(squares: Vector, episode: NDArray[np.int64], demos: int) -> Vector:
     """Root mean square over the steps of every demonstration, (demos,); nan where there is none."""
+    totals, steps = np.bincount(episode, squares, demos), np.bincount(episode, minlength=demos)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.sqrt(np.bincount(episode, squares, demos) / np.bincount(episode, minlength=demos)))
+        return np.asarray(np.sqrt(totals / steps))
