@@ -34,7 +34,7 @@ REFERENCE_DRAWS = 4  # noise draws per window of the reference, which is measure
 class Beacon(Method):
     """Weigh every window by how learnable it is and how much it looks like the target."""
 
-    revision = 3  # actions are checked demonstration by demonstration
+    revision = 3  # both checks compare whole demonstrations, and leave more of a sound source alone
     several_sources_revision = 1  # the minimiser, and the tolerance of --gap-tolerance between sources
     Options = BeaconOptions
 

@@ -22,7 +22,8 @@ class DiscrepancyWarning(UserWarning):
 class DiscrepancyInputs:
     """Everything an estimator may look at; what the caller did not provide is None.
 
-    m source samples, n target samples, embeddings of D features, action chunks of A numbers.
+    m source samples, n target samples, embeddings of D features, action chunks of A numbers. Samples of a
+    demonstration are in the order of time.
     """
 
     source: torch.Tensor | None  # (m, D) float32

@@ -1,12 +1,14 @@
 """Do demonstrations that see alike do alike? A check of labels by what other demonstrations do.
 
 The action chunk of a window is predicted by the mean chunk of the windows that look most like it, of all
-domains, its own demonstration left out. Demonstrations whose actions keep differing from those of their peers
-have wrong actions, another goal, or images that do not show what the others' do.
+domains, its own demonstration left out. Demonstrations whose actions keep differing from those of their
+peers, more than is common at that part of an episode, have wrong actions, another goal, or images that do not
+show what the others' do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,15 +22,18 @@ LARGEST = 5.0  # factor
 PEERS = 10  # of a window
 POOL = 8_000  # windows, drawn at random where there are more, among which peers are found
 ROWS = 1024  # windows whose neighbours' chunks are in memory together
+PHASES = 10  # parts of an episode, each with differences of its own that are common there
+LITTLE = 0.1  # of a mean: what differences are at least compared with, and least that counts
+SPREADS = 2.5  # from the tenth percentile to the median: so far above it a demonstration is usual still
 
 
 @dataclass
 class PeerChecked:
     """An estimator whose discrepancies are multiplied by how much a demonstration disagrees with its peers.
 
-    The factor is one for a source demonstration that disagrees as much as is usual: at most as far above the
-    median as the tenth percentile is below it. So most of the source must be sound. It takes embeddings,
-    action chunks and demonstration ids.
+    The factor is one for a source demonstration that disagrees as much as is usual: above the median by at
+    most `SPREADS` times what the tenth percentile is below it. So most of the source must be sound. It takes
+    embeddings, action chunks and demonstration ids, and the samples of a demonstration in the order of time.
     """
 
     base: Estimator
@@ -61,25 +66,50 @@ def disagreement_factors(inputs: DiscrepancyInputs, k: int = PEERS, pool: int = 
     if len(points) > pool:
         drawn = np.sort(np.random.default_rng(inputs.seed).permutation(len(points))[:pool])
         points, answers, groups = points[drawn], answers[drawn], groups[drawn]
-    apart = _apart(nearest(source, points, k, episodes, groups), answers, own)
-    return _relative_to_usual(apart, episodes)
+    peers = nearest(source, points, k, episodes, groups)
+    common, phase = _common(peers, answers, own, _phases(episodes))
+    unusual = torch.empty(len(own), dtype=torch.float64)
+    for rows, squares in _squares(peers, answers, own):
+        unusual[rows] = (squares / common[phase[rows]]).mean(dim=1).double()
+    return _relative_to_usual(unusual.numpy(), episodes)
 
 
-def _apart(peers: Neighbors, answers: torch.Tensor, own: torch.Tensor) -> Vector:
-    """Mean squared difference of each sample's chunk from its peers' mean, (m,); 0 for one without peers."""
+def _squares(
+    peers: Neighbors, answers: torch.Tensor, own: torch.Tensor
+) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Squared differences of chunks from their peers' mean, (rows, A) at a time; 0 for one without peers."""
     known = torch.isfinite(peers.distances)
-    apart = torch.empty(len(own), dtype=torch.float64)
     for start in range(0, len(own), ROWS):
         part = slice(start, start + ROWS)
         votes = known[part].to(own.dtype).unsqueeze(-1)  # (rows, k, 1)
         mean = (answers[peers.indices[part]] * votes).sum(dim=1) / votes.sum(dim=1).clamp_min(1.0)
-        apart[part] = (mean - own[part]).square().mean(dim=1) * known[part].any(dim=1)
-    return np.asarray(apart.numpy())
+        yield part, (mean - own[part]).square() * known[part].any(dim=1, keepdim=True)
 
 
-def _relative_to_usual(apart: Vector, episodes: Ids) -> Vector:
+def _common(
+    peers: Neighbors, answers: torch.Tensor, own: torch.Tensor, phase: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Squared differences that are common at every phase, (PHASES, A), and the phase of every sample."""
+    totals = own.new_zeros(PHASES, own.shape[1])
+    phase = phase.to(own.device)
+    for rows, squares in _squares(peers, answers, own):
+        totals.index_add_(0, phase[rows], squares)
+    counts = torch.bincount(phase, minlength=PHASES).clamp_min(1).unsqueeze(1)
+    return totals / counts + LITTLE * totals.sum(dim=0) / len(own) + 1e-12, phase
+
+
+def _phases(episodes: Ids) -> torch.Tensor:
+    """The part of its episode that each sample is in, (m,), by its place among the episode's samples."""
+    _, place, counts = np.unique(episodes, return_inverse=True, return_counts=True)
+    order = np.argsort(place, kind="stable")
+    rank = np.empty(len(place), np.int64)
+    rank[order] = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return torch.from_numpy(rank * PHASES // counts[place])
+
+
+def _relative_to_usual(unusual: Vector, episodes: Ids) -> Vector:
     _, place = np.unique(episodes, return_inverse=True)
-    of_demos = np.sqrt(np.bincount(place, weights=apart) / np.bincount(place))
+    # Geometric means: one wild window does not make a demonstration unusual.
+    of_demos = np.exp(np.bincount(place, weights=np.log(unusual + LITTLE)) / np.bincount(place))
     low, median = np.quantile(of_demos, (0.1, 0.5))
-    usual = max(float(median + (median - low)), 1e-12)
-    return np.asarray(np.clip(of_demos / usual, 1.0, LARGEST)[place])
+    return np.asarray(np.clip(of_demos / (median + SPREADS * (median - low)), 1.0, LARGEST)[place])
