@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -44,5 +45,8 @@ def make_dataset(
                 actions.append(action)
                 hand = hand + way / 4 * 0.6
             obs = {camera: np.array(images), "robot0_eef_pos": np.array(positions, np.float32)}
-            writer.add_episode(None, np.array(actions, np.float32), obs)
+            placements = json.dumps({"square": [*goal, 0.0]})
+            writer.add_episode(
+                None, np.array(actions, np.float32), obs, attributes={"placements": placements}
+            )
     return path

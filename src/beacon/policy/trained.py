@@ -123,6 +123,13 @@ class TrainedPolicy:
             actions = self.normalization.actions.restore(chunk.cpu().double()).float().numpy()
         return actions if batched else actions[0]
 
+    def features(self, observation: Mapping[str, ArrayLike]) -> NDArray[np.float32]:
+        """What the encoder makes of the images, (B, F), or (F,) of a single history; as for ``act``."""
+        images, proprio, batched = self._tensors(observation)
+        with torch.inference_mode():
+            seen = self.policy.encode(images, proprio).vision.float().cpu().numpy()
+        return seen if batched else seen[0]
+
     def _generator(self, row: int) -> torch.Generator:
         if row not in self._generators:
             if isinstance(self._seed, Sequence) and row >= len(self._seed):
