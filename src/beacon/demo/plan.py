@@ -32,8 +32,8 @@ class DemoPlan:
     target_demos: int = 10
     faults: tuple[tuple[str, float], ...] = ((DELAYED, 0.2), (MIRRORED, 0.2))  # shares of the source
     image_size: int | None = 64  # half of the time of the pictures that the simulation draws
-    steps: int = 2500
-    steps_per_epoch: int = 250
+    steps: int = 1500
+    steps_per_epoch: int = 150
     episodes: int = 100
     videos: int = 2  # successes and failures of each run to film
     seed: int = 0
