@@ -23,7 +23,7 @@ VERBS = {
 }
 
 EXAMPLES = """\
-  beacon demo                     see it work, in a quarter of an hour
+  beacon demo                     see it work, in ten minutes
   beacon VERB --help              every option of a verb"""
 
 
