@@ -229,8 +229,8 @@ def _build(kind: type[T], data: Mapping[str, Any]) -> T:
 # what costs. It predicts the actions and not the noise: the error of a predicted noise hardly depends on what
 # the policy sees where there is much noise, which is where it decides what to do. In a short run that is
 # the difference between half and nearly all of the stacks (docs/simulation.md). And it whitens the colours:
-# brightness varies most in any image, and a short run may end before the policy tells a red cube from a brown
-# table (docs/findings.md).
+# brightness varies most in any image, and a short run may end before the policy sees what differs in hue
+# (docs/findings.md).
 PRESETS: dict[str, PolicyConfig] = {
     "paper": PolicyConfig(),
     "cpu": PolicyConfig(
