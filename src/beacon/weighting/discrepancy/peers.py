@@ -23,7 +23,7 @@ PEERS = 10  # of a window
 POOL = 8_000  # windows, drawn at random where there are more, among which peers are found
 ROWS = 1024  # windows whose neighbours' chunks are in memory together
 PHASES = 10  # parts of an episode, each with differences of its own that are common there
-LITTLE = 0.1  # of a mean: what differences are at least compared with, and least that counts
+LITTLE = 0.1  # of what is common in the whole episode: the least to compare with, and the least that counts
 SPREADS = 2.5  # from the tenth percentile to the median: so far above it a demonstration is usual still
 
 
@@ -67,7 +67,8 @@ def disagreement_factors(inputs: DiscrepancyInputs, k: int = PEERS, pool: int = 
         drawn = np.sort(np.random.default_rng(inputs.seed).permutation(len(points))[:pool])
         points, answers, groups = points[drawn], answers[drawn], groups[drawn]
     peers = nearest(source, points, k, episodes, groups)
-    common, phase = _common(peers, answers, own, _phases(episodes))
+    phase = _phases(episodes).to(own.device)
+    common = _common(peers, answers, own, phase)
     unusual = torch.empty(len(own), dtype=torch.float64)
     for rows, squares in _squares(peers, answers, own):
         unusual[rows] = (squares / common[phase[rows]]).mean(dim=1).double()
@@ -86,16 +87,13 @@ def _squares(
         yield part, (mean - own[part]).square() * known[part].any(dim=1, keepdim=True)
 
 
-def _common(
-    peers: Neighbors, answers: torch.Tensor, own: torch.Tensor, phase: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Squared differences that are common at every phase, (PHASES, A), and the phase of every sample."""
+def _common(peers: Neighbors, answers: torch.Tensor, own: torch.Tensor, phase: torch.Tensor) -> torch.Tensor:
+    """Squared differences that are common at every phase, (PHASES, A)."""
     totals = own.new_zeros(PHASES, own.shape[1])
-    phase = phase.to(own.device)
     for rows, squares in _squares(peers, answers, own):
         totals.index_add_(0, phase[rows], squares)
     counts = torch.bincount(phase, minlength=PHASES).clamp_min(1).unsqueeze(1)
-    return totals / counts + LITTLE * totals.sum(dim=0) / len(own) + 1e-12, phase
+    return totals / counts + LITTLE * totals.sum(dim=0) / len(own) + 1e-12
 
 
 def _phases(episodes: Ids) -> torch.Tensor:
