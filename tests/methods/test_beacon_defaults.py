@@ -64,7 +64,7 @@ PAPER_OPTIONS: dict[str, Any] = {
     "action_check": "none",
     "gap_tolerance": 0.0,
     "peer_check": "none",
-    "alignment": 0.0,
+    "foresight": 0.0,
     "reference_share": 0.25,
 }
 

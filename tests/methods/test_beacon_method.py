@@ -21,7 +21,6 @@ from tiny_runs import (
 
 from beacon.errors import RunError, UserError
 from beacon.methods import CoTrainingOptions, Measurements, PaperBeaconOptions
-from beacon.methods.losses import energy_distance
 from beacon.policy import Encoding
 from beacon.training import Trainer, train
 from beacon.training.run_folder import RunFolder
@@ -149,39 +148,6 @@ def test_proportional_sampling(source: Path, target: Path, tmp_path: Path) -> No
     frequency = np.bincount(drawn, minlength=len(q)) / len(drawn)
     assert frequency == pytest.approx(q / q.sum(), abs=4 * np.sqrt(1 / len(drawn) / len(q)))
     assert method.weights(torch.arange(len(q))) is None
-
-
-def test_alignment_draws_both_sides_and_keeps_what_is_cloned(
-    source: Path, target: Path, tmp_path: Path
-) -> None:
-    trainer = make_trainer(source, target, tmp_path, sampling="proportional", alignment=0.01)
-    method, windows = trainer.method, trainer.windows
-    method.between_epochs(0)
-    q = method.reweighter.weights
-    drawn = np.stack([method.batches(epoch) for epoch in range(400)]).reshape(-1, trainer.context.batch_size)
-    on_target = windows.domain[drawn] == trainer.context.target
-    assert (on_target.sum(axis=1) == 2).all()  # a quarter of eight
-    factors = method.weights(torch.from_numpy(drawn.ravel())).numpy()
-    assert factors.mean() == pytest.approx(1.0, rel=1e-5)
-    mass = np.bincount(drawn.ravel(), weights=factors, minlength=len(q)) / factors.sum()
-    assert mass == pytest.approx(q / q.sum(), abs=4 * np.sqrt(1 / len(drawn) / len(q)))
-
-
-def test_alignment_is_part_of_the_loss(source: Path, target: Path, tmp_path: Path) -> None:
-    trainer = make_trainer(source, target, tmp_path, sampling="proportional", alignment=0.5)
-    batch = trainer.windows.gather(trainer.method.batches(0)[0])
-    features = torch.randn(len(batch.index), trainer.policy.vision_dim)
-    encoding = Encoding(features, torch.zeros(len(batch.index), 99))
-    on_target = batch.domain == trainer.context.target
-    expected = 0.5 * energy_distance(features[~on_target], features[on_target], unbiased=True)
-    assert trainer.method.extra_loss(batch, encoding, torch.zeros(len(batch.index))) == expected
-    plain = make_trainer(source, target, tmp_path / "plain", sampling="proportional")
-    assert plain.method.extra_loss(batch, encoding, torch.zeros(len(batch.index))) is None
-
-
-def test_alignment_needs_draws_by_weight() -> None:
-    with pytest.raises(UserError, match="--alignment needs --sampling proportional"):
-        PaperBeaconOptions(alignment=0.1)
 
 
 def test_proportional_sampling_resumes_exactly(source: Path, target: Path, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.errors import UserError
-from beacon.methods.balanced import target_count
 from beacon.methods.base import EpochReport, Indices, Measurements, Method, MethodContext
 from beacon.methods.beacon_options import BeaconOptions, PaperBeaconOptions
 from beacon.methods.localized import REFERENCE, PolicyDiscrepancy
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from beacon.data import WindowBatch
+    from beacon.methods.foresight import Foresight
     from beacon.policy import Encoding
     from beacon.weighting import RefreshReport
     from beacon.weighting.discrepancy import Estimator
 
-ALIGNED_SHARE = 0.25  # of the target in a mini-batch where features are aligned, as in mmd and uot
 REFERENCE_DRAWS = 4  # noise draws per window of the reference, which is measured once
 
 
@@ -63,11 +62,7 @@ class Beacon(Method):
         self._memory = Memory(len(context.windows))
         self._reference_losses: NDArray[np.float64] | None = None
         self._epoch = 0
-        # Target windows of a mini-batch where features are aligned: enough to compare with.
-        self._targets = 0
-        self._side_factors = np.ones(len(context.windows))  # of the losses, in the present epoch
-        if options.alignment:
-            self._targets = target_count(context, ALIGNED_SHARE, most=1 - 2 / context.batch_size)
+        self._foresight = self._make_foresight()
 
     @classmethod
     def check(cls, options: BeaconOptions, *, epochs: int) -> None:
@@ -83,8 +78,6 @@ class Beacon(Method):
     def batches(self, epoch: int) -> Indices:
         """All windows shuffled, or drawn as often as they weigh."""
         context = self.context
-        if self._targets:
-            return self._both_sides(epoch)
         shape = (context.steps_per_epoch, context.batch_size)
         count = shape[0] * shape[1]
         if self.options.sampling == "proportional" and self.reweighter.refreshes:
@@ -93,41 +86,17 @@ class Beacon(Method):
             drawn = shuffled(np.arange(len(context.windows)), epoch * count, count, context.seed)
         return drawn.reshape(shape)
 
-    def _both_sides(self, epoch: int) -> Indices:
-        """As many target windows in every mini-batch; windows of either side as often as they weigh."""
-        context, size, targets = self.context, self.context.batch_size, self._targets
-        on_target = context.windows.domain == context.target
-        q = self.reweighter.weights if self.reweighter.refreshes else np.ones(len(on_target))
-        share = q[on_target].sum() / q.sum()
-        # What gives both sides the mass that their windows have.
-        self._side_factors = np.where(
-            on_target, share * size / targets, (1 - share) * size / (size - targets)
-        )
-        sides = []
-        for members, count in ((on_target, targets), (~on_target, size - targets)):
-            draws = context.steps_per_epoch * count
-            chosen = proportional(q[members], draws, context.seed, epoch)
-            sides.append(np.flatnonzero(members)[chosen].reshape(-1, count))
-        return np.concatenate(sides, axis=1)
-
     def extra_loss(self, batch: WindowBatch, encoding: Encoding, losses: Tensor) -> Tensor | None:
-        """Strength × energy distance between the features of both sides."""
-        strength: float = self.options.alignment
-        if not strength:
+        """Strength × error of the readout that both domains share."""
+        if self._foresight is None:
             return None
-        from beacon.methods.losses import energy_distance
-
-        features = self._embedding(encoding).float()
-        on_target = batch.domain == self.context.target
-        return strength * energy_distance(features[~on_target], features[on_target], unbiased=True)
+        strength: float = self.options.foresight
+        return strength * self._foresight.loss(batch, self._embedding(encoding))
 
     def weights(self, index: Tensor) -> Tensor | None:
         """q; one for all where windows are drawn by weight, the mean while there has been no refresh."""
         import torch
 
-        if self._targets:
-            factors = torch.from_numpy(self._side_factors[index.cpu().numpy()])
-            return factors.to(index.device, torch.float32)
         if self.options.sampling == "proportional":
             return None
         if self.reweighter.refreshes == 0:
@@ -240,6 +209,14 @@ class Beacon(Method):
         self._beforehand = beforehand
         return estimator
 
+    def _make_foresight(self) -> Foresight | None:
+        """What the features have to tell, where that is asked for and there is something to tell."""
+        from beacon.methods.foresight import Foresight
+
+        if not self.options.foresight or not self.context.windows.sets[-1].proprio:
+            return None
+        return Foresight(self.context.windows, self.context.target)
+
     @property
     def _reference_steps(self) -> int:
         share: float = self.options.reference_share
@@ -297,11 +274,18 @@ class Beacon(Method):
         state = {f"reweighter/{name}": value for name, value in self.reweighter.state_dict().items()}
         if self._reference_losses is not None:
             state["reference/losses"] = self._reference_losses.copy()
+        if self._foresight is not None:
+            state |= {f"foresight/{name}": value for name, value in self._foresight.state_dict().items()}
         return state | {f"memory/{name}": value for name, value in self._memory.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take up a state of `state_dict`, to the bit."""
-        parts: dict[str, dict[str, NDArray[Any]]] = {"reweighter": {}, "memory": {}, "reference": {}}
+        parts: dict[str, dict[str, NDArray[Any]]] = {
+            "reweighter": {},
+            "memory": {},
+            "reference": {},
+            "foresight": {},
+        }
         for name, value in state.items():
             part, _, rest = name.partition("/")
             if part not in parts:
@@ -312,6 +296,8 @@ class Beacon(Method):
         except ValueError as error:
             raise UserError(f"the checkpoint belongs to other data or another method: {error}") from None
         self._memory.load_state_dict(parts["memory"])
+        if self._foresight is not None:
+            self._foresight.load_state_dict(parts["foresight"])
         if parts["reference"]:
             self._reference_losses = np.array(parts["reference"]["losses"], np.float64)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -84,10 +85,10 @@ class BeaconOptions:
     # Alike by the learned "embedding", or by "both" that and coarse pictures, which need no training: then
     # the weights start from what these say, where they are minimised. Paper: "none".
     peer_check: PeerCheck = "both"
-    # Strength of the energy distance between the features of source and target windows, drawn as often as
-    # they weigh, that is added to the loss: the encoder closes what the weights leave of the gap. Needs
-    # proportional draws; paper: 0.
-    alignment: float = 0.01
+    # Strength of a second task of the encoder: tell where the robot is going, by one linear readout that is
+    # fitted on the source and has to hold on the target. It closes what the weights leave of the gap. It
+    # needs proprioception, and has no effect without; paper: 0.
+    foresight: float = 0.01
     # Gradient steps of the target-only reference policy, as a share of the run's own. Only the localized
     # discrepancy and --loss-signal excess train one, once, before the first refresh.
     reference_share: float = 0.25
@@ -102,10 +103,8 @@ class BeaconOptions:
             raise UserError(f"--warmup-epochs {self.warmup_epochs}: must be at least 0")
         if not self.gap_tolerance >= 0:
             raise UserError(f"--gap-tolerance {self.gap_tolerance}: must be at least 0")
-        if not self.alignment >= 0:
-            raise UserError(f"--alignment {self.alignment}: must be at least 0")
-        if self.alignment and self.sampling != "proportional":
-            raise UserError("--alignment needs --sampling proportional; say --alignment 0")
+        if not 0 <= self.foresight < math.inf:
+            raise UserError(f"--foresight {self.foresight}: must be at least 0, and finite")
         if not 0 < self.reference_share <= 1:
             raise UserError(f"--reference-share {self.reference_share}: must be above 0 and at most 1")
         if self.exclude_same_demo and self.weighting.discrepancy != "knn":
@@ -149,6 +148,6 @@ class PaperBeaconOptions(BeaconOptions):
     # Multiply the discrepancy by how much a demonstration's actions differ from those of demonstrations that
     # look alike, by the learned "embedding", or by "both" that and coarse pictures; paper: "none".
     peer_check: PeerCheck = "none"
-    # Strength of the energy distance between the features of source and target windows that is added to the
-    # loss; needs proportional draws; paper: 0.
-    alignment: float = 0.0
+    # Strength of a second task of the encoder: tell where the robot is going, by one linear readout for both
+    # domains; paper: 0.
+    foresight: float = 0.0
