@@ -15,6 +15,14 @@ from beacon.training.randomness import generator
 from beacon.training.run_folder import RunFolder
 from beacon.training.sweep import Sweep
 
+ADAPTED = replace(TINY, encoder=replace(TINY.encoder, adapt_view=True))
+
+
+def move_view(trainer: Trainer) -> None:
+    """As if the target's camera had turned out to be another."""
+    with torch.no_grad():
+        trainer.policy.encoder.views[0].departure += torch.linspace(-0.1, 0.1, 8)
+
 
 @pytest.mark.parametrize("obs_steps", [1, 2, 3])
 @pytest.mark.parametrize("statistics", ["pooled", "per-domain"])
@@ -22,9 +30,14 @@ def test_sweep_equals_encoding_windows(
     obs_steps: int, statistics: str, source: Path, target: Path, tmp_path: Path
 ) -> None:
     config = tiny_config(
-        "cotrain", source, target, policy=replace(TINY, obs_steps=obs_steps), data={"statistics": statistics}
+        "cotrain",
+        source,
+        target,
+        policy=replace(ADAPTED, obs_steps=obs_steps),
+        data={"statistics": statistics},
     )
     trainer = Trainer(config, RunFolder(tmp_path / "run"))
+    move_view(trainer)
     # All, some in any order, one twice, the first steps of episodes where the history is padded.
     everything = trainer.sweep.everything
     for index in (everything, np.array([8, 9, 10, 44, 45, 58, 0, 27, 9]), np.array([46])):
@@ -33,7 +46,8 @@ def test_sweep_equals_encoding_windows(
         scaling, domain = trainer.normalizer, batch.domain
         with torch.no_grad():
             proprio = {k: scaling.normalize_proprio(k, v, domain) for k, v in batch.proprio.items()}
-            encoding = trainer.policy.encode(batch.images, proprio)
+            of_source = domain != trainer.context.target
+            encoding = trainer.policy.encode(batch.images, proprio, of_source=of_source)
             noise, steps = trainer.policy.draw_noise(len(index), 3, generator(7, 1, 2))
             actions = scaling.normalize_actions(batch.actions, domain)
             losses = trainer.policy.per_sample_loss(encoding.observation, actions, noise, steps).mean(dim=0)
@@ -61,9 +75,13 @@ def test_shared_noise_and_parts(source: Path, target: Path, tmp_path: Path) -> N
     assert sum(counted) == len(sweep.everything)  # frames are encoded once
 
 
-def test_validation_windows_use_the_targets_scaling(source: Path, target: Path, tmp_path: Path) -> None:
-    config = tiny_config("cotrain", source, target, data={"statistics": "per-domain", "validation": target})
+def test_validation_windows_use_the_targets_scaling_and_view(
+    source: Path, target: Path, tmp_path: Path
+) -> None:
+    data = {"statistics": "per-domain", "validation": target}
+    config = tiny_config("cotrain", source, target, policy=ADAPTED, data=data)
     trainer = Trainer(config, RunFolder(tmp_path / "run"))
+    move_view(trainer)
     assert isinstance(trainer.validation, Sweep)
     held_out = trainer.validation(trainer.validation.everything, 2, (3, 3), shared=True)
     same = trainer.sweep(trainer.context.target_windows, 2, (3, 3), shared=True)

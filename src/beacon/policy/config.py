@@ -85,6 +85,9 @@ class EncoderConfig:
         0.406,
     )  # of intensities in [0, 1]; paper: ImageNet's
     image_std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    # Learn by which projective map of the image, eight numbers, the cameras of the target differ from those
+    # of the source; paper: no
+    adapt_view: bool = False
     whiten: bool = False  # make the three colours uncorrelated: hue counts like brightness; paper: no
 
     def __post_init__(self) -> None:
@@ -103,6 +106,8 @@ class EncoderConfig:
         )
         _require(0 < self.crop <= 1, "encoder crop: a share of the image side, in (0, 1]")
         _require(min(self.image_std) > 0, "encoder image_std: positive")
+        if self.adapt_view and self.pooling != "spatial-softmax":
+            raise UserError("encoder adapt_view moves keypoints; it needs pooling spatial-softmax")
         if self.learn_temperature and self.pooling != "spatial-softmax":
             raise UserError("encoder learn_temperature needs pooling=spatial-softmax")
 
@@ -228,9 +233,9 @@ def _build(kind: type[T], data: Mapping[str, Any]) -> T:
 # crop, which moves them), a small U-Net, and several noise draws for each encoded image, because encoding is
 # what costs. It predicts the actions and not the noise: the error of a predicted noise hardly depends on what
 # the policy sees where there is much noise, which is where it decides what to do. In a short run that is
-# the difference between half and nearly all of the stacks (docs/simulation.md). And it whitens the colours:
-# brightness varies most in any image, and a short run may end before the policy sees what differs in hue
-# (docs/findings.md).
+# the difference between half and nearly all of the stacks (docs/simulation.md). It whitens the colours:
+# brightness varies most in any image, and a short run may end before the policy sees what differs in hue. And
+# it learns how the target's camera is turned, which a few demonstrations tell (docs/findings.md).
 PRESETS: dict[str, PolicyConfig] = {
     "paper": PolicyConfig(),
     "cpu": PolicyConfig(
@@ -241,6 +246,7 @@ PRESETS: dict[str, PolicyConfig] = {
             learn_temperature=True,
             feature_dim=None,
             crop=1.0,
+            adapt_view=True,
             whiten=True,
         ),
         channels=(32, 64),

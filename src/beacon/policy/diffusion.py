@@ -60,12 +60,14 @@ class DiffusionPolicy(nn.Module):
         proprio: dict[str, Tensor],
         *,
         crop_generator: torch.Generator | None = None,
+        of_source: Tensor | None = None,
     ) -> Encoding:
         """Encode uint8 images (B, obs_steps, H, W, C) and normalised proprioception (B, obs_steps, d).
 
         With a generator each sample is cropped at random (in training), without one in the centre.
+        ``of_source``, (B,), says which samples are of the source; by default none is, as when acting.
         """
-        encoding: Encoding = self.encoder(images, proprio, crop_generator)
+        encoding: Encoding = self.encoder(images, proprio, crop_generator, of_source)
         return encoding
 
     def draw_noise(
@@ -144,9 +146,10 @@ class DiffusionPolicy(nn.Module):
         timesteps: Tensor,
         *,
         crop_generator: torch.Generator | None = None,
+        of_source: Tensor | None = None,
     ) -> tuple[Tensor, Encoding]:
         """``encode`` and ``per_sample_loss`` in one call, for wrappers that need to see a whole pass."""
-        encoding = self.encode(images, proprio, crop_generator=crop_generator)
+        encoding = self.encode(images, proprio, crop_generator=crop_generator, of_source=of_source)
         return self.per_sample_loss(encoding.observation, actions, noise, timesteps), encoding
 
 

@@ -12,6 +12,7 @@ from beacon.errors import UserError
 from beacon.policy.config import EncoderConfig, ObservationSpec
 from beacon.policy.images import crop
 from beacon.policy.resnet import ResNet18
+from beacon.policy.view_map import ViewMap
 
 
 class Encoding(NamedTuple):
@@ -98,13 +99,15 @@ class ImageEncoder(nn.Module):
             width = 2 * config.keypoints
         self.project = None if config.feature_dim is None else nn.Linear(width, config.feature_dim)
 
-    def forward(self, images: Tensor) -> Tensor:
-        """uint8 (N, h, w, C) -> (N, features)."""
+    def forward(self, images: Tensor, view: ViewMap | None = None, of_source: Tensor | None = None) -> Tensor:
+        """uint8 (N, h, w, C) -> (N, features); keypoints that are not ``of_source`` are moved by ``view``."""
         pixels = torch.addcmul(self.image_shift, images.to(self.image_scale.dtype), self.image_scale)
         if self.whitening is not None:
             pixels = pixels @ self.whitening
         maps = self.resnet(pixels.permute(0, 3, 1, 2))  # (N, C, h, w), channels_last in memory already
         pooled: Tensor = maps.mean(dim=(2, 3)) if self.pool is None else self.pool(maps)
+        if view is not None:
+            pooled = view(pooled, of_source)
         return pooled if self.project is None else self.project(pooled)
 
 
@@ -122,24 +125,41 @@ class ObservationEncoder(nn.Module):
         self.cameras = nn.ModuleList(
             ImageEncoder(config, count) for count in (channels[:1] if config.share else channels)
         )
+        self.views: nn.ModuleList | None = None
+        if config.adapt_view:
+            self.views = nn.ModuleList(ViewMap() for _ in self.camera_names)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.share = config.share
         self.vision_dim = config.features * len(self.camera_names)  # per observation step
         self.proprio_dim = sum(spec.proprio.values())
 
     def forward(
-        self, images: dict[str, Tensor], proprio: dict[str, Tensor], crop_generator: torch.Generator | None
+        self,
+        images: dict[str, Tensor],
+        proprio: dict[str, Tensor],
+        crop_generator: torch.Generator | None,
+        of_source: Tensor | None = None,
     ) -> Encoding:
-        """Images (B, T, H, W, C) and proprioception (B, T, d) -> Encoding."""
-        return self.join(self.see(images, crop_generator), proprio)
+        """Images (B, T, H, W, C) and proprioception (B, T, d) -> Encoding; ``of_source`` as for `see`."""
+        return self.join(self.see(images, crop_generator, of_source), proprio)
 
-    def see(self, images: dict[str, Tensor], crop_generator: torch.Generator | None) -> Tensor | None:
-        """Features of every image, (B, T, vision_dim), camera by camera; None without cameras."""
+    def see(
+        self,
+        images: dict[str, Tensor],
+        crop_generator: torch.Generator | None,
+        of_source: Tensor | None = None,
+    ) -> Tensor | None:
+        """Features of every image, (B, T, vision_dim), camera by camera; None without cameras.
+
+        of_source: (B,), which samples are of the source, whose views are not adapted; by default none is.
+        """
         if not self.camera_names:
             return None
         crops = [crop(images[name], self.crop_sizes[name], crop_generator) for name in self.camera_names]
         batch, steps = crops[0].shape[:2]
-        features = self._features([part.flatten(0, 1) for part in crops])  # each (B * T, F)
+        if of_source is not None:
+            of_source = of_source.to(crops[0].device).repeat_interleave(steps)  # (B * T,)
+        features = self._features([part.flatten(0, 1) for part in crops], of_source)  # each (B * T, F)
         return torch.stack(features, dim=1).view(batch, steps, -1)
 
     def join(self, vision: Tensor | None, proprio: dict[str, Tensor]) -> Encoding:
@@ -151,9 +171,11 @@ class ObservationEncoder(nn.Module):
         parts = [flat, *(proprio[name].reshape(len(flat), -1) for name in self.proprio_names)]
         return Encoding(flat, torch.cat(parts, dim=-1))
 
-    def _features(self, crops: list[Tensor]) -> list[Tensor]:
-        if not self.share:
-            return [encoder(part) for encoder, part in zip(self.cameras, crops, strict=True)]
-        if len({part.shape for part in crops}) == 1:  # one pass for all cameras
+    def _features(self, crops: list[Tensor], of_source: Tensor | None) -> list[Tensor]:
+        encoders = list(self.cameras) * (len(crops) if self.share else 1)
+        if self.views is not None:
+            parts = zip(encoders, crops, self.views, strict=True)
+            return [encoder(part, view, of_source) for encoder, part, view in parts]
+        if self.share and len({part.shape for part in crops}) == 1:  # one pass for all cameras
             return list(self.cameras[0](torch.cat(crops)).chunk(len(crops)))
-        return [self.cameras[0](part) for part in crops]
+        return [encoder(part) for encoder, part in zip(encoders, crops, strict=True)]

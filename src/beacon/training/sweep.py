@@ -98,7 +98,8 @@ class Sweep:
         for start in range(0, len(frames), BATCH):
             batch = self._frames.gather(frames[start : start + BATCH])
             images = {name: image.to(self._device) for name, image in batch.images.items()}
-            seen = self._policy.encoder.see(images, None)
+            domain = batch.domain if self._domain is None else torch.full_like(batch.domain, self._domain)
+            seen = self._policy.encoder.see(images, None, domain != self._normalizer.target)
             features.append(torch.zeros(len(batch), 0) if seen is None else seen[:, 0].cpu())
             if advance is not None:
                 advance(len(batch))

@@ -199,7 +199,8 @@ class Trainer:
         config = self.config.policy
         actions, proprio = normalise(self.normalizer, batch, self.device)
         with self._autocast():
-            encoding = policy.encode(batch.images, proprio, crop_generator=draw)
+            of_source = batch.domain != self.normalizer.target
+            encoding = policy.encode(batch.images, proprio, crop_generator=draw, of_source=of_source)
             noise, timesteps = policy.draw_noise(len(batch), config.draws, draw, stratified=config.stratified)
             losses = policy.per_sample_loss(encoding.observation, actions, noise, timesteps).mean(dim=0)
         return losses, encoding

@@ -1,0 +1,93 @@
+"""What a moved camera sees is mapped to where the source's camera would see it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from policy_inputs import random_batch
+from torch import Tensor
+
+from beacon.errors import UserError
+from beacon.policy import DiffusionPolicy, EncoderConfig, ObservationSpec, PolicyConfig
+from beacon.policy.view_map import PACE, ViewMap
+
+CONFIG = PolicyConfig(
+    encoder=EncoderConfig(widths=(8, 8, 8, 8), group_channels=8, keypoints=4, adapt_view=True),
+    denoiser="mlp",
+    mlp_width=16,
+    mlp_blocks=1,
+)
+SPEC = ObservationSpec(cameras={"front": (24, 24, 3), "side": (24, 24, 3)}, proprio={"pos": 3}, action_dim=2)
+
+
+def seen_from(angle: float, table: Tensor) -> Tensor:
+    """Points (N, 2) of a table as a camera sees them that stands at this angle and looks at its middle."""
+    turn = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    across, away = (table @ turn.T).unbind(dim=1)
+    depth = 1.35 - 0.5 * away
+    return torch.stack([across / depth, (0.35 + 0.8 * away) / depth], dim=1)
+
+
+def test_a_camera_at_another_angle_is_learned_from_few_points() -> None:
+    table = torch.rand(500, 2, generator=torch.Generator().manual_seed(0)) - 0.5
+    here, there = seen_from(0.0, table), seen_from(math.pi / 4, table)
+    view = ViewMap()
+    optimizer = torch.optim.Adam(view.parameters(), lr=1e-2)
+    before = (there - here).norm(dim=1).mean()
+    for _ in range(2000):
+        optimizer.zero_grad()
+        (view(there[:10]) - here[:10]).square().mean().backward()
+        optimizer.step()
+    assert (view(there[10:]) - here[10:]).norm(dim=1).mean() < 0.02 * before
+
+
+def test_it_is_what_it_says() -> None:
+    view = ViewMap()
+    departure = torch.tensor([0.1, -0.2, 0.3, 0.4, 0.05, -0.06, 0.2, 0.1])
+    view.departure.data = departure / PACE
+    x, y = 0.5, -0.25
+    scale = 1 + 0.2 * x + 0.1 * y
+    expected = [(1.1 * x - 0.2 * y + 0.05) / scale, (0.3 * x + 1.4 * y - 0.06) / scale]
+    assert view(torch.tensor([[x, y, 0.0, 0.0]]))[0].tolist() == pytest.approx([*expected, 0.05, -0.06])
+
+
+def test_points_do_not_pass_behind_the_camera() -> None:
+    view = ViewMap()
+    view.departure.data[6] = 5.0
+    assert view(torch.tensor([[-1.0, 0.5]])).abs().max() <= 5.0
+
+
+def test_nothing_changes_at_first_and_for_the_source_never() -> None:
+    plain = dataclasses.replace(CONFIG, encoder=dataclasses.replace(CONFIG.encoder, adapt_view=False))
+    adapted, as_is = DiffusionPolicy(SPEC, CONFIG, seed=3), DiffusionPolicy(SPEC, plain, seed=3)
+    images, proprio = random_batch(SPEC, CONFIG, 4)[:2]
+    expected = as_is.encode(images, proprio).vision
+    assert torch.equal(adapted.encode(images, proprio).vision, expected)
+    with torch.no_grad():
+        adapted.encoder.views[0].departure[4] = 0.1
+    of_source = torch.tensor([True, False, False, True])
+    mixed = adapted.encode(images, proprio, of_source=of_source).vision
+    assert torch.equal(mixed[of_source], expected[of_source])
+    assert not torch.isclose(mixed[~of_source], expected[~of_source]).all(dim=1).any()
+    assert torch.equal(adapted.encode(images, proprio).vision[~of_source], mixed[~of_source])
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_every_camera_has_its_own(share: bool) -> None:
+    encoder = dataclasses.replace(CONFIG.encoder, share=share, feature_dim=None)
+    policy = DiffusionPolicy(SPEC, dataclasses.replace(CONFIG, encoder=encoder, obs_steps=1))
+    images, proprio = random_batch(SPEC, policy.config, 2)[:2]
+    before = policy.encode(images, proprio).vision.view(2, 2, -1)
+    with torch.no_grad():
+        policy.encoder.views[1].departure[4:6] = 0.1
+    moved = policy.encode(images, proprio).vision.view(2, 2, -1)
+    assert torch.equal(moved[:, 0], before[:, 0])
+    assert torch.allclose(moved[:, 1], before[:, 1] + 0.1 * PACE)
+
+
+def test_it_needs_keypoints() -> None:
+    with pytest.raises(UserError, match="adapt_view moves keypoints"):
+        EncoderConfig(adapt_view=True, pooling="average")
