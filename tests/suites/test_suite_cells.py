@@ -106,9 +106,9 @@ def test_the_same_cell_in_two_suites_is_one() -> None:
         found = places(SUITES[suite], CPU, Choice((0,), (row,), ("stack",)))
         return {p.cell.key for p in found if all(getattr(p, k) == v for k, v in more.items())}
 
-    for gap, count in (("texture", CPU.target_demos), ("texture-view", CPU.view_demos)):
+    for gap in ("texture", "texture-view"):
         mine = keys("sim2sim", "beacon", gap=gap)
-        assert len(mine) == 1 and mine == keys("scaling", "beacon", gap=gap, detail=f"n={count}")
+        assert len(mine) == 1 and mine == keys("scaling", "beacon", gap=gap, detail=f"n={CPU.target_demos}")
     assert keys("ablation", "stochastic-knn") == keys("sim2sim", "beacon-paper")
     assert keys("sim2sim", "target-only", gap="texture") == keys("contaminated", "target-only")
     assert not keys("sim2sim", "cotrain") & keys("contaminated", "cotrain")
@@ -176,15 +176,14 @@ def test_every_cell_has_a_configuration_that_trains(suite: str, scale: str) -> N
         assert config.data.target is None or config.data.target_demos == cell.target_demos
 
 
-def test_another_camera_takes_more_at_cpu_scale_and_no_more_at_the_papers() -> None:
-    def sizes(scale: str, suite: str) -> set[tuple[str, int, int]]:
+def test_both_gaps_are_of_one_size() -> None:
+    def sizes(scale: str, suite: str) -> set[tuple[int, int]]:
         chosen = places(SUITES[suite], SCALES[scale], Choice((0,), tasks=("stack",)))
-        return {(place.gap, place.cell.target_demos, place.cell.steps()) for place in chosen}
+        return {(place.cell.target_demos, place.cell.steps()) for place in chosen}
 
-    assert sizes("cpu", "sim2sim") == {("texture", 10, 2500), ("texture-view", 20, 5000)}
-    assert sizes("cpu", "ablation") == sizes("cpu", "sim2sim")
-    assert {size[0::2] for size in sizes("cpu", "scaling")} == {("texture", 2500), ("texture-view", 5000)}
-    assert {size[1:] for size in sizes("paper", "sim2sim")} == {(20, 180_000)}
+    assert sizes("cpu", "sim2sim") == sizes("cpu", "ablation") == {(10, 2500)}
+    assert sizes("cpu", "scaling") == {(count, 2500) for count in CPU.scaling}
+    assert sizes("paper", "sim2sim") == {(20, 180_000)}
 
 
 def test_the_papers_sizes() -> None:
@@ -220,7 +219,6 @@ def test_the_guide_says_what_is_true_and_its_example_is_a_suite() -> None:
     for name in SUITES:
         assert f"| `{name}` |" in text
     cpu, paper = (preset_config(name)[1] for name in ("cpu", "paper"))
-    view = f" (T+V: {CPU.view_optimization['steps']:,} × {cpu.batch_size})"
     sizes = [f"{one.steps:,} × {one.batch_size}" for one in (cpu, paper)]
-    assert f"| {sizes[0]}{view} | {sizes[1]} |" in text
-    assert f"| {CPU.source_demos}, {CPU.target_demos} (T+V: {CPU.view_demos}) |" in text
+    assert f"| {sizes[0]} | {sizes[1]} |" in text
+    assert f"| {CPU.source_demos}, {CPU.target_demos} |" in text

@@ -57,7 +57,7 @@ class Estimate:
         if configuration["preset"] != self.scale.preset or size != self.scale.size:
             return
         steps = int(configuration["optimization"]["steps"])
-        if steps not in self.scale.steps:
+        if steps != self.scale.steps:
             return
         if TRAIN in seconds:
             self._steps.append((configuration["method"], seconds[TRAIN] / steps))

@@ -158,8 +158,7 @@ class Setting:
     def gap(cls, scale: Scale, task: str, domain: str, seed: int, **more: Any) -> Setting:
         """A target in another domain, evaluated there."""
         evaluation = EvaluationSpec(domain, "train", scale.episodes, TEST_SEED)
-        demos = scale.view_demos if domain == VIEW else scale.target_demos
-        values: dict[str, Any] = {"target_demos": demos, "evaluations": (evaluation,), **more}
+        values: dict[str, Any] = {"target_demos": scale.target_demos, "evaluations": (evaluation,), **more}
         return cls(scale, task, seed, domain, **values)
 
     def source(self) -> DatasetSpec:
@@ -177,13 +176,12 @@ class Setting:
     def target(self) -> DatasetSpec:
         """All target demonstrations of the seed, of which a cell takes the first ones."""
         scale = self.scale
-        pool = max(*scale.scaling, scale.target_demos, scale.view_demos, scale.real_demos)
+        pool = max(*scale.scaling, scale.target_demos, scale.real_demos)
         return DatasetSpec(self.task, self.domain, pool, scale.size, self.region, TARGET_SEED + self.seed)
 
     def cell(self, row: Row, **changes: Any) -> Cell:
         """The cell of a method."""
         scale = self.scale
-        view = scale.view_optimization if self.domain == VIEW else {}
         values: dict[str, Any] = {
             "method": row.method,
             "sources": (self.source(),),
@@ -193,7 +191,7 @@ class Setting:
             "preset": scale.preset,
             "seed": self.seed,
             "options": dict(row.options),
-            "optimization": {**scale.optimization, **view},
+            "optimization": dict(scale.optimization),
             "policy": dict(scale.policy),
             "image_size": scale.image_size,
             "match": None if row.match is None else self.cell(ROWS[row.match]),

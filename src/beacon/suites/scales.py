@@ -19,7 +19,6 @@ class Scale:
     size: str  # of the tasks
     source_demos: int
     target_demos: int
-    view_demos: int  # target demonstrations where the camera is another, too
     real_demos: int  # target demonstrations in the real-proxy domain
     scaling: tuple[int, ...]  # target demonstrations of the scaling suite
     episodes: int
@@ -28,15 +27,13 @@ class Scale:
     seconds_per_episode: float
     workers: int  # cells side by side, by default
     optimization: Mapping[str, Any] = field(default_factory=dict)
-    view_optimization: Mapping[str, Any] = field(default_factory=dict)  # on top, where the camera is another
     policy: Mapping[str, Any] = field(default_factory=dict)
     image_size: int | None = None
 
     @property
-    def steps(self) -> frozenset[int]:
-        """Gradient steps that a run may have."""
-        usual = {"steps": preset_config(self.preset)[1].steps, **self.optimization}
-        return frozenset({int(usual["steps"]), int({**usual, **self.view_optimization}["steps"])})
+    def steps(self) -> int:
+        """Gradient steps of a run."""
+        return int(self.optimization.get("steps", preset_config(self.preset)[1].steps))
 
 
 _TINY_POLICY = {
@@ -57,7 +54,6 @@ SCALES = {
             size="full",
             source_demos=500,
             target_demos=20,
-            view_demos=20,
             real_demos=40,
             scaling=(20, 40, 60, 80),
             episodes=100,
@@ -68,15 +64,13 @@ SCALES = {
         ),
         # The same experiments on two cores. A cell has smaller images and fewer draws than the preset of
         # `beacon train`: half of the time, for 88 instead of 93 of 100 stacks in the own domain with 1,000
-        # steps of batch 64 (docs/findings.md). With another camera, and the demonstrations and steps of the
-        # texture gap, every method is near the floor, so there it has twice as many of both.
+        # steps of batch 64 (docs/findings.md).
         Scale(
             "cpu",
             preset="cpu",
             size="small",
             source_demos=200,
             target_demos=10,
-            view_demos=20,
             real_demos=10,
             scaling=(3, 5, 10, 20),
             episodes=100,
@@ -84,7 +78,6 @@ SCALES = {
             seconds_per_step=0.08,
             seconds_per_episode=0.5,
             workers=2,
-            view_optimization={"steps": 5000},
             policy={"draws": 2},
             image_size=64,
         ),
@@ -95,7 +88,6 @@ SCALES = {
             size="small",
             source_demos=10,
             target_demos=2,
-            view_demos=2,
             real_demos=2,
             scaling=(2, 3),
             episodes=2,
