@@ -10,6 +10,7 @@ import pytest
 import torch
 from tiny_runs import TINY, tiny_config
 
+from beacon.methods import CoTrainingOptions
 from beacon.training import Trainer
 from beacon.training.randomness import generator
 from beacon.training.run_folder import RunFolder
@@ -86,3 +87,16 @@ def test_validation_windows_use_the_targets_scaling_and_view(
     held_out = trainer.validation(trainer.validation.everything, 2, (3, 3), shared=True)
     same = trainer.sweep(trainer.context.target_windows, 2, (3, 3), shared=True)
     assert torch.allclose(held_out.losses, same.losses, rtol=1e-5)
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.5])
+def test_the_view_is_learned_from_target_windows_alone(
+    ratio: float, source: Path, target: Path, tmp_path: Path
+) -> None:
+    options = CoTrainingOptions(ratio=ratio)
+    trainer = Trainer(
+        tiny_config("cotrain", source, target, options=options, policy=ADAPTED), RunFolder(tmp_path)
+    )
+    trainer.run()
+    moved = bool(trainer.policy.encoder.views[0].departure.any())
+    assert moved == (ratio < 1)
