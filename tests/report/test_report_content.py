@@ -6,12 +6,14 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from report_runs import POLICY, config, make_demonstrations, train_run
 
 from beacon.cli.report import main
@@ -19,6 +21,7 @@ from beacon.cli.train import parse
 from beacon.data import Windows
 from beacon.errors import RunError, UserError
 from beacon.methods import EpochReport
+from beacon.policy import TrainedPolicy, load_policy
 from beacon.report import Report, ReportBuilder, write_report
 from beacon.report.alignment import measure_alignment
 from beacon.report.embedding import Mapper
@@ -27,6 +30,7 @@ from beacon.report.reproduce import train_command
 from beacon.report.spec import Bars, Figure, Line, Points
 from beacon.report.success import holm
 from beacon.training.run_folder import RunFolder
+from beacon.training.trainer import train
 from beacon.training.weight_history import WeightHistory
 
 
@@ -205,6 +209,37 @@ def test_before_training_is_the_policy_of_the_seed(page: tuple[Path, Report]) ->
         after = [found.planes[space]["after"] for found in maps if found is not None]
         np.testing.assert_array_equal(before[1], before[2])
         assert np.abs(after[1] - after[2]).max() > 1e-3
+
+
+def test_the_map_moves_keypoints_of_the_target_alone(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = config("cotrain", [trained / "sim.hdf5"], trained / "real.hdf5", epochs=1)
+    encoder = replace(plain.policy.encoder, adapt_view=True)
+    train(replace(plain, policy=replace(plain.policy, encoder=encoder)), tmp_path / "run")
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def listen(features: np.ndarray, on_target: np.ndarray, demos: np.ndarray) -> Any:
+        seen.append((features, on_target))
+        return measure_alignment(features, on_target, demos)
+
+    def turned(checkpoint: Path) -> TrainedPolicy:
+        found = load_policy(checkpoint)
+        views = found.policy.encoder.views
+        assert views is not None
+        with torch.no_grad():
+            views[0].departure.add_(0.2)  # type: ignore[operator]
+        return found
+
+    monkeypatch.setattr("beacon.report.embedding.measure_alignment", listen)
+    for loader in (load_policy, turned):
+        shutil.rmtree(tmp_path / "run" / "report", ignore_errors=True)
+        monkeypatch.setattr("beacon.report.embedding.load_policy", loader)
+        build(tmp_path / "run", projection="pca")
+    assert len(seen) == 8  # two spaces, before and after training, as trained and turned
+    for (straight, on_target), (other, _) in zip(seen[1:4:2], seen[5:8:2], strict=True):
+        np.testing.assert_array_equal(straight[~on_target], other[~on_target])
+        assert (np.abs(straight[on_target] - other[on_target]).max(axis=1) > 0.01).all()
 
 
 # What is missing is said, and breaks nothing

@@ -26,7 +26,7 @@ from beacon.report.records import RunRecord
 Projection = Literal["umap", "pca", "none"]
 SPACES = ("vision", "observation")
 TIMES = ("before", "after")
-FORMAT = 1
+FORMAT = 2
 BATCH = 128
 EPOCHS = 200  # of UMAP's layout: its own choice for large sets, enough for small ones
 FEWEST = 15  # points that UMAP needs to have neighbourhoods at all
@@ -88,11 +88,14 @@ class Mapper:
         windows = Windows(library.sets, trained.obs_steps, trained.horizon)
         first = np.cumsum(windows.episode_length) - windows.episode_length
         index = first[demos] + times
-        features = {
-            "before": _features(TrainedPolicy(fresh, trained.normalization), windows, index),
-            "after": _features(trained, windows, index),
-        }
         on_target = library.domain[demos] == library.target
+        # A policy of one domain has learned no difference between the cameras of two.
+        one_sided = len({domain.is_target for domain in record.domains}) < 2
+        of_source = np.zeros_like(on_target) if one_sided else ~on_target
+        features = {
+            "before": _features(TrainedPolicy(fresh, trained.normalization), windows, index, of_source),
+            "after": _features(trained, windows, index, of_source),
+        }
         result = EmbeddingMap("PCA" if self._plain(len(index)) else "UMAP")
         for space in SPACES:
             if not features["after"][space].shape[1]:
@@ -161,18 +164,23 @@ def umap(features: NDArray[np.float32]) -> Plane:
 
 
 def _features(
-    policy: TrainedPolicy, windows: Windows, index: NDArray[np.int64]
+    policy: TrainedPolicy, windows: Windows, index: NDArray[np.int64], of_source: NDArray[np.bool_]
 ) -> dict[str, NDArray[np.float32]]:
-    """Embeddings of windows by what the policy sees, centre crop: (P, V) and (P, C)."""
+    """Embeddings of windows by what the policy sees, centre crop: (P, V) and (P, C).
+
+    of_source: (P,), which of them were seen as the source's in training.
+    """
     parts: dict[str, list[NDArray[np.float32]]] = {space: [] for space in SPACES}
     with torch.inference_mode():
         for start in range(0, len(index), BATCH):
-            batch = windows.gather(index[start : start + BATCH])
+            part = slice(start, start + BATCH)
+            batch = windows.gather(index[part])
             proprio = {
                 name: policy.normalization.proprio[name].normalise(value.double()).float()
                 for name, value in batch.proprio.items()
             }
-            encoding = policy.policy.encode(batch.images, proprio)
+            source = torch.from_numpy(of_source[part])
+            encoding = policy.policy.encode(batch.images, proprio, of_source=source)
             parts["vision"].append(encoding.vision.float().numpy())
             parts["observation"].append(encoding.observation.float().numpy())
     return {space: np.concatenate(found) for space, found in parts.items()}
