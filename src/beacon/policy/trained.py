@@ -124,7 +124,10 @@ class TrainedPolicy:
         return actions if batched else actions[0]
 
     def features(self, observation: Mapping[str, ArrayLike]) -> NDArray[np.float32]:
-        """What the encoder makes of the images, (B, F), or (F,) of a single history; as for ``act``."""
+        """What the encoder makes of the images, (B, F), or (F,) of a single history; as for ``act``.
+
+        Images count as the target's, whose camera the policy may have learned to see by.
+        """
         images, proprio, batched = self._tensors(observation)
         with torch.inference_mode():
             seen = self.policy.encode(images, proprio).vision.float().cpu().numpy()
