@@ -136,8 +136,12 @@ def test_the_page_and_its_figures(folders: Folders, tmp_path: Path) -> None:
     assert "## scaling" in text and [figure.name for figure in figures] == ["tiny-sim2sim.svg"]
     drawing = figures[0].read_text()
     assert "60%, paper 89%" in drawing and str(tmp_path) not in drawing + text
+    gone, foreign = (figures[0].with_name(name) for name in ("tiny-ablation.svg", "other.svg"))
+    for file in (gone, foreign):
+        file.write_text("<svg/>")
     again = write_page(folders, tmp_path / "docs", ["tiny"])
     assert again == [page, *figures] and figures[0].read_text() == drawing
+    assert foreign.exists() and not gone.exists()  # a figure of results that were deleted
 
 
 def test_what_weights_find_by_kind_of_fault(tmp_path: Path) -> None:

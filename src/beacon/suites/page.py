@@ -32,8 +32,13 @@ are from its own simulations and robot, at full size; it states neither seeds no
 
 
 def write_page(folders: Folders, docs: Path, presets: Sequence[str] = SHOWN) -> list[Path]:
-    """Write the page and its figures; return what was written, the page first."""
+    """Write the page and its figures; return what was written, the page first.
+
+    Figures of results that are gone are removed.
+    """
     parts, written = [HEAD], []
+    names = [f"{preset}-{suite}" for preset in presets for suite in SUITES]
+    stale = {figure for name in names for figure in _figures(docs).glob(f"{name}*.svg")}
     for name in presets:
         text, figures = _preset(SCALES[name], folders, docs)
         parts += text
@@ -41,7 +46,14 @@ def write_page(folders: Folders, docs: Path, presets: Sequence[str] = SHOWN) -> 
     if len(parts) == 1:
         parts.append("There are no results yet.\n")
     write_bytes(docs / "results.md", "\n".join(parts).encode())
+    for figure in stale - set(written):
+        figure.unlink()
     return [docs / "results.md", *written]
+
+
+def _figures(docs: Path) -> Path:
+    """The folder of the page's figures."""
+    return docs / "pictures" / "results"
 
 
 def _preset(scale: Scale, folders: Folders, docs: Path) -> tuple[list[str], list[Path]]:
@@ -60,9 +72,7 @@ def _preset(scale: Scale, folders: Folders, docs: Path) -> tuple[list[str], list
             f"{suite.about[0].upper()}{suite.about[1:]}.",
             "",
         ]
-        for path in draw_figures(
-            suite, chosen, store, docs / "pictures" / "results" / f"{scale.name}-{suite.name}"
-        ):
+        for path in draw_figures(suite, chosen, store, _figures(docs) / f"{scale.name}-{suite.name}"):
             parts += [f"![{suite.name}]({path.relative_to(docs).as_posix()})", ""]
             written.append(path)
         parts += [section.markdown() for section in sections]
