@@ -137,8 +137,11 @@ def test_rows_of_the_papers_method_have_its_options() -> None:
     label_aware = WeightingConfig(granularity="demo", discrepancy="knn-joint", lambda_d=0.4)
     assert options_of(rows["beacon-joint"]) == PaperBeaconOptions(label_aware, features="obs", k=20)
     ablation = places(SUITES["ablation"], CPU, Choice((0,)))
-    assert len(ablation) == 2 * 12 and {place.cell.method for place in ablation} == {"beacon-paper"}
-    for place in ablation:
+    everything = places(SUITES["ablation"], CPU, Choice((0,)), extra=True)
+    assert len(ablation) == 2 * 6 and {place.cell.method for place in everything} == {"beacon-paper"}
+    assert [place for place in everything if not place.row.endswith("-demo")] == ablation
+    assert len(everything) == 2 * len(ablation)
+    for place in everything:
         mine = options_of(place)
         ablated = {name: getattr(mine.weighting, name) for name in ("update", "discrepancy", "granularity")}
         assert mine == PaperBeaconOptions(replace(WeightingConfig(), **ablated))

@@ -142,8 +142,8 @@ def _ablation(scale: Scale, seed: int) -> Iterator[Place]:
                     per_window = granularity == "window"
                     name = f"{update}-{discrepancy}" + ("" if per_window else "-demo")
                     title = f"{update}, {discrepancy}" + ("" if per_window else ", per demonstration")
-                    row = Row(name, title, "beacon-paper", {"weighting": weighting})
-                    yield Place(name, title, "stack", gap, setting.cell(row))
+                    row = Row(name, title, "beacon-paper", {"weighting": weighting}, extra=not per_window)
+                    yield Place(name, title, "stack", gap, setting.cell(row), extra=row.extra)
 
 
 def _scaling(scale: Scale, seed: int) -> Iterator[Place]:
