@@ -25,7 +25,7 @@ The robot is to put one cube onto another, on a wooden table. There are 10 demon
 another table, of which 60 are bad: their actions are delayed or mirrored, and no method is told which.
 Target-only, co-training and BEACON train on the same budget and are evaluated from the same initial states.
 
-Takes about eight minutes on two cores, without a GPU and without a network. Interrupt it when you
+Takes five to eight minutes on two cores, without a GPU and without a network. Interrupt it when you
 like: the same command goes on where it stopped."""
 
 
