@@ -12,6 +12,7 @@ import numpy as np
 from beacon.data import RobomimicWriter
 from beacon.methods import METHODS
 from beacon.policy.config import EncoderConfig, PolicyConfig
+from beacon.report import Report, ReportBuilder
 from beacon.sim.statistics import wilson
 from beacon.training import DataOptions, OptimizationOptions, RunOptions, TrainConfig, train
 
@@ -137,3 +138,8 @@ def write_evaluation(
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(result))
     return file
+
+
+def build(*runs: Path, **options: Any) -> Report:
+    """The report, by default without a map, which costs seconds."""
+    return ReportBuilder(list(runs), projection=options.pop("projection", "none"), **options).build()
