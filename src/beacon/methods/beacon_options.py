@@ -86,8 +86,9 @@ class BeaconOptions:
     # the weights start from what these say, where they are minimised. Paper: "none".
     peer_check: PeerCheck = "both"
     # Strength of a second task of the encoder: tell where the robot is going, by one linear readout that is
-    # fitted on the source and has to hold on the target. It closes what the weights leave of the gap. It
-    # needs proprioception, and has no effect without; paper: 0.
+    # fitted on the source and has to hold on the target. It closes what the weights leave of the gap. Say 0
+    # where the target shows only a part of what it is to do, or senses otherwise than the source. It needs
+    # proprioception, and has no effect without; paper: 0.
     foresight: float = 0.01
     # Gradient steps of the target-only reference policy, as a share of the run's own. Only the localized
     # discrepancy and --loss-signal excess train one, once, before the first refresh.
