@@ -47,7 +47,8 @@ Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
 class Selection:
     """What all three take."""
 
-    # Sizes: "cpu" for two cores, "paper" for one GPU, "tiny" to see that everything works.
+    # Sizes: "cpu" for two cores, "cpu-4x" and "cpu-16x" with 4 and 16 times the steps, "paper" for one GPU,
+    # "tiny" to see that everything works.
     preset: str = "cpu"
     # Seeds of the runs, each with target demonstrations of its own.
     seeds: tuple[int, ...] = (0, 1, 2)

@@ -85,11 +85,11 @@ class BeaconOptions:
     # Alike by the learned "embedding", or by "both" that and coarse pictures, which need no training: then
     # the weights start from what these say, where they are minimised. Paper: "none".
     peer_check: PeerCheck = "both"
-    # Strength of a second task of the encoder: tell where the robot is going, by one linear readout that is
-    # fitted on the source and has to hold on the target. It closes what the weights leave of the gap. Say 0
-    # where the target shows only a part of what it is to do, or senses otherwise than the source. It needs
-    # proprioception, and has no effect without; paper: 0.
-    foresight: float = 0.01
+    # Strength of an auxiliary loss of the encoder, future-state prediction: tell where the robot is going, by
+    # one linear readout that is fitted on the source and has to hold on the target. Off by default: 0.01
+    # helps where only the look differs, and costs much where the target's robot moves or senses otherwise
+    # than the source's. Needs proprioception; paper: 0.
+    foresight: float = 0.0
     # Gradient steps of the target-only reference policy, as a share of the run's own. Only the localized
     # discrepancy and --loss-signal excess train one, once, before the first refresh.
     reference_share: float = 0.25
@@ -149,6 +149,3 @@ class PaperBeaconOptions(BeaconOptions):
     # Multiply the discrepancy by how much a demonstration's actions differ from those of demonstrations that
     # look alike, by the learned "embedding", or by "both" that and coarse pictures; paper: "none".
     peer_check: PeerCheck = "none"
-    # Strength of a second task of the encoder: tell where the robot is going, by one linear readout for both
-    # domains; paper: 0.
-    foresight: float = 0.0

@@ -150,9 +150,11 @@ def _scaling(scale: Scale, seed: int) -> Iterator[Place]:
     for gap in (TEXTURE, VIEW):
         for count in scale.scaling:
             setting = Setting.gap(scale, "stack", gap, seed, target_demos=count)
-            for name in ("target-only", "cotrain", "cotrain-natural", "beacon-paper", "beacon"):
+            rows = ("target-only", "cotrain", "cotrain-natural", "beacon-paper", "beacon", "beacon-future")
+            for name in rows:
                 row = ROWS[name]
-                yield Place(name, row.title, "stack", gap, setting.cell(row), detail=f"n={count}")
+                cell = setting.cell(row)
+                yield Place(name, row.title, "stack", gap, cell, detail=f"n={count}", extra=row.extra)
 
 
 def _contaminated(scale: Scale, seed: int) -> Iterator[Place]:

@@ -13,6 +13,7 @@ LABEL_AWARE: dict[str, Any] = {
     "features": "obs",
     "k": 20,
 }
+FUTURE_STATE: dict[str, Any] = {"foresight": 0.01}  # the strength that helps where only the look differs
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,13 @@ class Row:
     options: Mapping[str, Any] = field(default_factory=dict)
     match: str | None = None  # co-training at the source's share of this row, over its run
     extra: bool = False  # only where it is asked for by name
+
+
+def _paper(name: str, difference: str, options: Mapping[str, Any]) -> Row:
+    """The paper's method with one of its options changed."""
+    return Row(
+        f"beacon-paper-{name}", f"BEACON (paper), {difference}", "beacon-paper", options, extra=True
+    )
 
 
 ROWS = {
@@ -50,18 +58,31 @@ ROWS = {
         Row("uot-0.01", "UOT, 0.01", "uot", {"strength": 0.01}, extra=True),
         Row("uot-outer", "UOT, all pairs", "uot", {"reference": "outer"}, extra=True),
         Row("beacon-paper", "BEACON (paper)", "beacon-paper"),
+        # The paper's advice where discrepancies are large (appendix D), and neighbours of other
+        # demonstrations alone, which makes them smaller.
+        _paper("lambda-d-0.05", "λ_d 0.05", {"weighting": {"lambda_d": 0.05}}),
+        _paper("lambda-d-0.02", "λ_d 0.02", {"weighting": {"lambda_d": 0.02}}),
+        _paper("alpha-0.3", "α 0.3", {"weighting": {"alpha": 0.3}}),
+        _paper("exclude-same-demo", "other demonstrations' neighbours", {"exclude_same_demo": True}),
         Row("beacon", "BEACON", "beacon"),
-        Row("beacon-weights", "BEACON, weights alone", "beacon", {"foresight": 0.0}, extra=True),
-        # With foresight, and weights that hardly differ between demonstrations.
+        Row("beacon-future", "BEACON + future-state loss", "beacon", FUTURE_STATE, extra=True),
+        # With the future-state loss, and weights that hardly differ between demonstrations.
         Row(
-            "beacon-unchecked",
-            "BEACON, without checks",
+            "future-unchecked",
+            "BEACON + future-state loss, without checks",
             "beacon",
-            {"peer_check": "none", "action_check": "none"},
+            {"peer_check": "none", "action_check": "none", **FUTURE_STATE},
             extra=True,
         ),
         Row("beacon-joint", "BEACON, label-aware", "beacon-paper", LABEL_AWARE),
         Row("mass-matched", "Co-training, BEACON's mass", "cotrain", match="beacon"),
+        Row(
+            "future-mass-matched",
+            "Co-training, the mass of BEACON + future-state loss",
+            "cotrain",
+            match="beacon-future",
+            extra=True,
+        ),
         Row(
             "paper-mass-matched",
             "Co-training, BEACON (paper)'s mass",
@@ -70,13 +91,14 @@ ROWS = {
             extra=True,
         ),
         Row("ms-beacon", "MS-BEACON", "beacon"),
+        Row("ms-future", "MS-BEACON + future-state loss", "beacon", FUTURE_STATE, extra=True),
         # The same two sources without weights, with the paper's steps, and taken as one.
         Row("ms-cotrain", "Co-training, 0.9, both sources", "cotrain", extra=True),
         Row("ms-steps", "MS-BEACON, by steps", "beacon", {"weighting": {"update": "stochastic"}}, extra=True),
         Row("ms-pooled", "BEACON, both pooled", "beacon", {"weighting": {"pool_sources": True}}, extra=True),
     )
 }
-TWO_SOURCES = ("ms-beacon", "ms-steps", "ms-cotrain", "ms-pooled")
+TWO_SOURCES = ("ms-beacon", "ms-future", "ms-steps", "ms-cotrain", "ms-pooled")
 COMPARED = (
     "source-only",
     "target-only",
@@ -90,9 +112,14 @@ COMPARED = (
     "uot-0.01",
     "uot-outer",
     "beacon-paper",
+    "beacon-paper-lambda-d-0.05",
+    "beacon-paper-lambda-d-0.02",
+    "beacon-paper-alpha-0.3",
+    "beacon-paper-exclude-same-demo",
     "beacon",
-    "beacon-weights",
-    "beacon-unchecked",
+    "beacon-future",
+    "future-unchecked",
     "mass-matched",
+    "future-mass-matched",
     "paper-mass-matched",
 )
