@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beacon.data.files import replacing, write_bytes
 from beacon.errors import RunError
+from beacon.files import replacing, write_bytes
 
 
 def test_a_reader_of_the_old_file_is_not_disturbed(tmp_path: Path) -> None:

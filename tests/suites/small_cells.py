@@ -9,8 +9,8 @@ from typing import Any
 
 from demonstrations import make_dataset
 
+from beacon.processes import Processes
 from beacon.suites.cell import Cell, DatasetSpec
-from beacon.suites.processes import Processes
 from beacon.suites.results import Folders
 from beacon.suites.runner import run_cells
 

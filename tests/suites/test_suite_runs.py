@@ -14,11 +14,11 @@ from small_cells import SOURCE, contested, matched, small_cell, with_data
 
 from beacon.cli.main import main
 from beacon.methods import BeaconOptions
+from beacon.processes import Processes
 from beacon.suites.cell import Cell
 from beacon.suites.grids import SUITES, Choice, cells, places
 from beacon.suites.locks import is_held, trying
 from beacon.suites.perform import BUSY, DONE, Assignment, perform
-from beacon.suites.processes import Processes
 from beacon.suites.results import Folders, read_result
 from beacon.suites.runner import Outcome, run_cells
 from beacon.suites.scales import SCALES

@@ -16,8 +16,8 @@ from beacon.data import Normalizer, Windows, load_domains
 from beacon.methods import PaperBeaconOptions
 from beacon.methods.sampling import shuffled
 from beacon.policy import DiffusionPolicy, ObservationSpec
+from beacon.randomness import generator
 from beacon.training import train
-from beacon.training.randomness import generator
 from beacon.weighting import WeightingConfig
 
 EPOCHS, STEPS, BATCH = 3, 4, 16

@@ -11,8 +11,8 @@ import torch
 from tiny_runs import TINY, tiny_config
 
 from beacon.methods import CoTrainingOptions
+from beacon.randomness import generator
 from beacon.training import Trainer
-from beacon.training.randomness import generator
 from beacon.training.run_folder import RunFolder
 from beacon.training.sweep import Sweep
 

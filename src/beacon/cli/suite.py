@@ -16,8 +16,8 @@ from beacon.cli import parsing
 from beacon.errors import UserError
 
 if TYPE_CHECKING:
+    from beacon.processes import Workers
     from beacon.suites.grids import Choice, Place, Suite
-    from beacon.suites.processes import Workers
     from beacon.suites.results import Folders
     from beacon.suites.scales import Scale
     from beacon.suites.tables import ResultStore
@@ -198,7 +198,7 @@ def _run(arguments: list[str]) -> int:
 
         with RayTasks(options.workers, threads, gpus=0.0 if scale.preset == "cpu" else 1.0) as tasks:
             return _do(options, suite, scale, tasks, tasks.count, threads)
-    from beacon.suites.processes import Processes
+    from beacon.processes import Processes
 
     count = options.workers or scale.workers
     with Processes(count, threads) as processes:

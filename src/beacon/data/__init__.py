@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from beacon.data.checking import Finding, check_files
-    from beacon.data.domains import check_compatible, load_domains, resolve_mapping
+    from beacon.data.compatibility import check_compatible, load_domains, resolve_mapping
+    from beacon.data.domains import Domains
     from beacon.data.episodes import Episode, EpisodeSet
     from beacon.data.errors import DataWarning
     from beacon.data.formats import open_dataset
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DataWarning",
+    "Domains",
     "Episode",
     "EpisodeSet",
     "Finding",
@@ -43,6 +45,7 @@ __all__ = [
 
 _HOMES = {
     "DataWarning": "errors",
+    "Domains": "domains",
     "Episode": "episodes",
     "EpisodeSet": "episodes",
     "Finding": "checking",
@@ -51,13 +54,13 @@ _HOMES = {
     "RobomimicWriter": "formats.robomimic_writer",
     "WindowBatch": "windows",
     "Windows": "windows",
-    "check_compatible": "domains",
+    "check_compatible": "compatibility",
     "check_files": "checking",
     "copy_episodes": "formats.robomimic_copy",
-    "load_domains": "domains",
+    "load_domains": "compatibility",
     "open_dataset": "formats",
     "parse_rename": "mapping",
-    "resolve_mapping": "domains",
+    "resolve_mapping": "compatibility",
     "write_robomimic": "formats.robomimic_writer",
 }
 

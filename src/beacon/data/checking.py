@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from beacon.data.checking_episodes import EpisodeFacts, check_episode
-from beacon.data.domains import find_differences, peek_shapes, resolve_mapping
+from beacon.data.compatibility import find_differences, peek_shapes, resolve_mapping
 from beacon.data.errors import DataWarning, listing
 from beacon.data.formats import open_dataset
 from beacon.data.formats.base import DatasetReader, Problem, Severity

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from beacon.data.files import replacing
 from beacon.data.formats.base import OBSERVATION, DatasetReader
 from beacon.data.images import to_picture
 from beacon.data.inspection import cameras_of, spread
 from beacon.errors import UserError
+from beacon.files import replacing
 
 TILE = 128  # pixels, the height of a frame
 GAP = 4

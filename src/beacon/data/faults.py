@@ -15,8 +15,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from beacon.data.files import replacing
 from beacon.errors import UserError
+from beacon.files import replacing
 
 FLAW, NONE = "flaw", "none"
 DELAYED, MIRRORED, NOISY = "delayed", "mirrored", "noisy"

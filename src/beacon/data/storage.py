@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from beacon.data.files import sync, writing
+from beacon.files import sync, writing
 
 Frames = NDArray[np.uint8]
 

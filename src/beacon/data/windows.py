@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from beacon.data.domains import check_compatible
+from beacon.data.compatibility import check_compatible
 from beacon.data.episodes import EpisodeSet
 from beacon.errors import UserError
 

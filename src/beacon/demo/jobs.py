@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from beacon.demo.plan import ORDER, DemoPlan
-from beacon.suites.processes import POLL, Processes, failure
+from beacon.processes import POLL, Processes, failure
 
 TRAIN, EVALUATE = "train", "evaluate"
 Tell = Callable[[str, str, int], None]  # method, stage, how many of the stage are done

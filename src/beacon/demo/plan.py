@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from beacon.data.faults import DELAYED, MIRRORED
-from beacon.data.files import write_bytes
 from beacon.errors import UserError
+from beacon.files import write_bytes
 from beacon.methods import METHODS
 from beacon.policy.config import PolicyConfig
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from beacon.data.faults import write_with_faults
-from beacon.data.files import writing
 from beacon.demo.jobs import EVALUATE, TRAIN, RunJob, perform_all
 from beacon.demo.plan import SHOWN, DemoPlan
 from beacon.errors import UserError
+from beacon.files import writing
 
 # Seconds on one core that one of each takes, roughly: how the stages share the bar.
 COST = {"generate": 0.5, TRAIN: 0.14, EVALUATE: 0.35, "report": 70.0}

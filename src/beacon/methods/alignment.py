@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.data import Windows
-from beacon.data.files import replacing
 from beacon.errors import RunError
+from beacon.files import replacing
 from beacon.methods.dtw import Alignments, align_all
 from beacon.methods.sampling import Indices
 

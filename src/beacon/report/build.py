@@ -9,8 +9,8 @@ from importlib import resources
 from pathlib import Path
 
 from beacon import __version__
-from beacon.data.files import write_bytes
 from beacon.errors import UserError
+from beacon.files import write_bytes
 from beacon.report import configuration, glance, learning, origins, sections, success, weights
 from beacon.report.embedding import Mapper, Projection
 from beacon.report.library import Library, find_libraries, run_numbers, task_of

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from beacon.data import Windows
-from beacon.data.files import replacing
 from beacon.errors import RunError, UserError
+from beacon.files import replacing
 from beacon.policy import DiffusionPolicy, load_policy
 from beacon.policy.trained import TrainedPolicy
 from beacon.report.alignment import measure_alignment

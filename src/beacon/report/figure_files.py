@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from beacon.data.files import replacing
+from beacon.files import replacing
 from beacon.report.build import Report
 from beacon.report.drawing import COLOURS, canvas, drawn
 from beacon.report.payload import LibraryAssets, gallery

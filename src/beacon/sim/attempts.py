@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from beacon.errors import RunError
+from beacon.randomness import episode_seed
 from beacon.sim.arrays import Array
 from beacon.sim.domains import Domain
 from beacon.sim.experts import make_expert
 from beacon.sim.mimic import MimicActor, load_source
 from beacon.sim.replay import load_demonstration
 from beacon.sim.rollout import Recording, pictures, record
-from beacon.sim.seeds import episode_seed
 from beacon.sim.world import Episode, World
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from beacon.errors import RunError, UserError
-from beacon.suites.processes import Event, Work
+from beacon.processes import Event, Work
 
 
 class RayTasks:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from beacon.data.files import replacing
+from beacon.files import replacing
 from beacon.report.drawing import COLOURS, canvas, drawn
 from beacon.report.spec import Axis, Figure, Interval, Mark, Panel, line
 from beacon.suites.grids import Place, Suite

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from beacon.data.files import writing
+from beacon.files import writing
 
 try:
     import fcntl

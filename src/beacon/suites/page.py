@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from beacon.data.files import write_bytes
+from beacon.files import write_bytes
 from beacon.suites.figures import draw_figures
 from beacon.suites.grids import SUITES, Choice, Suite, places
 from beacon.suites.results import Folders

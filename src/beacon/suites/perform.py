@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from beacon.data.files import write_bytes
+from beacon.files import write_bytes
 from beacon.suites.cell import Cell, EvaluationSpec
 from beacon.suites.datasets import provide
 from beacon.suites.locks import trying

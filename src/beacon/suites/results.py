@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beacon.data.files import write_bytes
 from beacon.errors import UserError
+from beacon.files import write_bytes
 from beacon.suites.cell import Cell
 from beacon.suites.locks import is_held
 

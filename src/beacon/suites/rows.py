@@ -30,9 +30,7 @@ class Row:
 
 def _paper(name: str, difference: str, options: Mapping[str, Any]) -> Row:
     """The paper's method with one of its options changed."""
-    return Row(
-        f"beacon-paper-{name}", f"BEACON (paper), {difference}", "beacon-paper", options, extra=True
-    )
+    return Row(f"beacon-paper-{name}", f"BEACON (paper), {difference}", "beacon-paper", options, extra=True)
 
 
 ROWS = {

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from beacon.errors import RunError
+from beacon.processes import POLL, Event, Workers
 from beacon.suites.cell import Cell
 from beacon.suites.locks import is_held
 from beacon.suites.perform import BUSY, Assignment, perform
-from beacon.suites.processes import POLL, Event, Workers
 from beacon.suites.results import Folders
 
 RETRY = 5.0  # seconds until a cell that another command works on is tried again

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from beacon.data.files import writing
+from beacon.files import writing
 
 BINS = 64
 

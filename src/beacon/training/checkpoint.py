@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from beacon.data.files import sync, write_bytes, writing
 from beacon.errors import RunError, UserError
+from beacon.files import sync, write_bytes, writing
 from beacon.policy.checkpoint import (
     EMA,
     RAW,

@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from beacon.data import WindowBatch
-from beacon.data.files import replacing
 from beacon.errors import RunError
+from beacon.files import replacing
 from beacon.methods import Measurements
 from beacon.methods.base import Indices
 from beacon.methods.sampling import shuffled

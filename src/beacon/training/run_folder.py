@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from beacon.data.files import sync, write_bytes, writing
 from beacon.errors import UserError
+from beacon.files import sync, write_bytes, writing
 from beacon.training.config import TrainConfig, differences
 from beacon.training.records import DomainRecord, read_records, to_json
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from beacon.data import Normalizer, WindowBatch, Windows
 from beacon.methods import Measurements
 from beacon.policy import DiffusionPolicy
-from beacon.training.randomness import generator
+from beacon.randomness import generator
 
 Indices = NDArray[np.int64]
 BATCH = 256

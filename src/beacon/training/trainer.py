@@ -16,6 +16,7 @@ from beacon.errors import RunError
 from beacon.methods import METHODS, Measurements, MethodContext
 from beacon.methods.base import Indices, Reference
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
+from beacon.randomness import generator
 from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from beacon.training.config import TrainConfig
 from beacon.training.devices import choose_device
@@ -23,7 +24,6 @@ from beacon.training.feed import Feed
 from beacon.training.loading import load_training_sets, load_validation_set, observation_spec
 from beacon.training.metrics import Metrics, RunningMeans, check_loggers
 from beacon.training.optimization import half_squared_norm, learning_rate, make_optimizer
-from beacon.training.randomness import generator
 from beacon.training.records import describe
 from beacon.training.reference import ReferencePolicy, fit_reference
 from beacon.training.run_folder import RunFolder

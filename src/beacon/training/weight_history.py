@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from beacon.data import Windows
-from beacon.data.files import replacing
 from beacon.errors import UserError
+from beacon.files import replacing
 from beacon.methods import EpochReport
 
 EPISODES = "episodes.parquet"

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from beacon.data import copy_episodes, open_dataset
 from beacon.data.errors import listing
-from beacon.data.files import replacing
 from beacon.errors import UserError
+from beacon.files import replacing
 from beacon.training.records import DomainRecord, hash_actions, read_records
 from beacon.training.run_folder import DATA, RunFolder
 from beacon.training.weight_history import read_table, window_file

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from beacon.data.errors import listing
-from beacon.data.files import replacing
 from beacon.data.formats import open_dataset
 from beacon.data.formats.hdf5_output import create_hdf5
 from beacon.data.formats.robomimic import HDF5_ERRORS, open_hdf5
 from beacon.data.formats.robomimic_writer import write_masks
 from beacon.errors import UserError
+from beacon.files import replacing
 
 ORIGINAL_NAME = "original_name"
 ORIGINAL_FILE = "original_file"

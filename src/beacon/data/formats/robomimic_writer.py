@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from beacon.data.episodes import Episode
 from beacon.data.errors import listing
-from beacon.data.files import replacing, sync, write_bytes, writing
 from beacon.data.formats.hdf5_output import create_hdf5
 from beacon.data.formats.robomimic import episode_order
 from beacon.errors import RunError, UserError
+from beacon.files import replacing, sync, write_bytes, writing
 
 try:
     import fcntl

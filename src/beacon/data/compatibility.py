@@ -1,0 +1,206 @@
+"""Several domains together: the observations they share, and whether one policy can learn from all."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from beacon.data.episodes import EpisodeSet
+from beacon.data.errors import DataWarning, listing
+from beacon.data.formats import open_dataset
+from beacon.data.formats.base import ACTIONS, DatasetReader
+from beacon.data.images import looks_like_camera
+from beacon.data.loading import choose_keys, select_episodes
+from beacon.data.mapping import END_EFFECTOR, ObservationMapping
+from beacon.data.storage import default_memory_limit
+from beacon.errors import UserError
+
+
+@dataclass(frozen=True)
+class DomainShapes:
+    """What must agree between domains."""
+
+    name: str
+    actions: int  # dimensions
+    images: dict[str, tuple[int, ...]]  # camera -> (H, W, C)
+    proprio: dict[str, int]  # key -> dimensions
+
+
+def load_domains(
+    paths: Sequence[str | Path],
+    *,
+    mapping: ObservationMapping | None = None,
+    masks: Sequence[str | None] | None = None,
+    limits: Sequence[int | None] | None = None,
+    memory_limit_bytes: int | None = None,
+    cache_dir: str | Path | None = None,
+) -> list[EpisodeSet]:
+    """Load one set per path with the observations that all of them have, and check that they fit together.
+
+    ``memory_limit_bytes`` is for all domains together: those loaded once it is used up are mapped.
+    """
+    files = [Path(path) for path in paths]
+    masks = [None] * len(files) if masks is None else masks
+    limits = [None] * len(files) if limits is None else limits
+    resolved = resolve_mapping(files, mapping or ObservationMapping())
+    free = default_memory_limit() if memory_limit_bytes is None else memory_limit_bytes
+    sets: list[EpisodeSet] = []
+    for file, name, mask, limit in zip(files, _names(files, masks), masks, limits, strict=True):
+        loaded = EpisodeSet.load(
+            file,
+            mapping=resolved,
+            mask=mask,
+            limit=limit,
+            memory_limit_bytes=free,
+            cache_dir=cache_dir,
+            name=name,
+        )
+        if loaded.image_bytes <= free:
+            free -= loaded.image_bytes
+        sets.append(loaded)
+    check_compatible(sets)
+    return sets
+
+
+def resolve_mapping(paths: Sequence[str | Path], mapping: ObservationMapping) -> ObservationMapping:
+    """The mapping with cameras and proprioception spelled out: what all datasets have. Reads headers only."""
+    cameras: list[list[str]] = []
+    proprio: list[list[str]] = []
+    every_key: set[str] = set()
+    for path in dict.fromkeys(Path(p) for p in paths):
+        with open_dataset(path) as reader:
+            keys = reader.observation_keys(select_episodes(reader, None, None)[0])
+            names = mapping.visible(sorted(keys), path)
+        every_key |= set(keys)
+        cameras.append(sorted(n for n, key in names.items() if looks_like_camera(key, keys[key])))
+        proprio.append([n for n in END_EFFECTOR if n in names])
+    for key in mapping.rename:
+        if key not in every_key:
+            raise UserError(
+                f"--rename {key}={mapping.rename[key]}: no dataset has '{key}'; "
+                f"there are {listing(sorted(every_key), 40)}"
+            )
+    return replace(
+        mapping,
+        cameras=_common(paths, cameras, "camera", "cameras") if mapping.cameras is None else mapping.cameras,
+        proprio=_common(paths, proprio, "end-effector key", "proprio")
+        if mapping.proprio is None
+        else mapping.proprio,
+    )
+
+
+def check_compatible(sets: Sequence[EpisodeSet]) -> None:
+    """Refuse domains that one policy cannot learn from together, saying how they differ."""
+    differences = find_differences([_shapes_of(s) for s in sets])
+    if differences:
+        raise UserError(differences[0])
+
+
+def peek_shapes(reader: DatasetReader, mapping: ObservationMapping) -> DomainShapes:
+    """The shapes of a dataset from its first demonstration."""
+    episode = select_episodes(reader, None, None)[0]
+    chosen = choose_keys(reader, episode, mapping)
+    keys = reader.observation_keys(episode)
+    actions = reader.info(episode, ACTIONS).shape
+    return DomainShapes(
+        name=str(reader.path),
+        actions=actions[1] if len(actions) == 2 else 0,
+        images={
+            n: mapping.height_width + keys[k].shape[3:] if mapping.height_width else keys[k].shape[1:]
+            for n, k in chosen.cameras.items()
+        },
+        proprio={n: keys[k].shape[1] if len(keys[k].shape) == 2 else 1 for n, k in chosen.proprio.items()},
+    )
+
+
+def find_differences(domains: Sequence[DomainShapes]) -> list[str]:
+    """One line for each way in which a domain differs from the first one."""
+    found: list[str] = []
+    first = domains[0]
+    for other in domains[1:]:
+        if other.actions != first.actions:
+            found.append(
+                f"actions differ: {first.name} has {first.actions} dimensions, "
+                f"{other.name} has {other.actions}; one policy needs the same actions in every domain"
+            )
+        for what, ours, theirs in (
+            ("cameras", list(first.images), list(other.images)),
+            ("proprioception", list(first.proprio), list(other.proprio)),
+        ):
+            if set(ours) != set(theirs):
+                found.append(
+                    f"{what} differ: {first.name} has {listing(ours)}, {other.name} has {listing(theirs)}; "
+                    "give the same thing the same name with --rename KEY=NAME, or choose what both have"
+                )
+        for camera in first.images.keys() & other.images.keys():
+            a, b = first.images[camera], other.images[camera]
+            if a != b:
+                advice = (
+                    "bring them to one size with --image-size" if a[2:] == b[2:] else "their channels differ"
+                )
+                found.append(
+                    f"images of '{camera}' differ: {first.name} has {_times(a)}, "
+                    f"{other.name} has {_times(b)}; {advice}"
+                )
+        for key in first.proprio.keys() & other.proprio.keys():
+            if first.proprio[key] != other.proprio[key]:
+                found.append(
+                    f"'{key}' differs: {first.name} has {first.proprio[key]} dimensions, "
+                    f"{other.name} has {other.proprio[key]}; choose keys that agree with --proprio"
+                )
+    return found
+
+
+def _shapes_of(episodes: EpisodeSet) -> DomainShapes:
+    return DomainShapes(
+        name=f"{episodes.name} ({episodes.path.name})"
+        if episodes.name != episodes.path.stem
+        else episodes.path.name,
+        actions=episodes.action_dim,
+        images={camera: array.shape[1:] for camera, array in episodes.images.items()},
+        proprio={key: int(array.shape[1]) for key, array in episodes.proprio.items()},
+    )
+
+
+def _common(paths: Sequence[str | Path], found: list[list[str]], what: str, option: str) -> tuple[str, ...]:
+    """Names in every list, in the order of the first; says aloud what only some domains have."""
+    common = tuple(n for n in found[0] if all(n in names for names in found[1:])) if found else ()
+    everything = dict.fromkeys(n for names in found for n in names)
+    missing = [n for n in everything if n not in common]
+    if everything and not common:
+        each = "; ".join(
+            f"{p}: {listing(names)}" for p, names in zip(dict.fromkeys(map(str, paths)), found, strict=True)
+        )
+        raise UserError(
+            f"no {what} is common to all domains ({each}); give the same thing the same name with "
+            f"--rename KEY=NAME, or choose with {option}"
+        )
+    if missing:
+        warnings.warn(
+            f"not used, because not every domain has it: {listing(missing)} "
+            "(--rename KEY=NAME if it only has another name)",
+            DataWarning,
+            stacklevel=4,
+        )
+    return common
+
+
+def _names(files: Sequence[Path], masks: Sequence[str | None]) -> list[str]:
+    """Short names, made longer where two files would have the same."""
+    names = [file.stem for file in files]
+    for candidates in (
+        [f"{file.parent.name}/{file.stem}" for file in files],
+        [f"{file.stem}:{mask}" if mask else file.stem for file, mask in zip(files, masks, strict=True)],
+        [f"{file.stem}#{i}" for i, file in enumerate(files)],
+    ):
+        if len(set(names)) == len(names):
+            break
+        if len(set(candidates)) == len(names):
+            names = candidates
+    return names
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))

@@ -1,0 +1,214 @@
+"""Frozen dataclasses ⇄ plain values: the only builder of options from YAML, JSON and suites.
+
+A dataclass that is one of several parts (`beacon.registry`) is written with the name of the part::
+
+    discrepancy: {part: knn-relative, k: 5, tolerance: 2.0}
+
+Names, types and, through the dataclass's own ``__post_init__``, ranges are checked; what is wrong is one line
+with the path of the field.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+
+from beacon.errors import UserError
+from beacon.registry import Registry
+
+PART = "part"  # key that names which part a mapping is
+LARGEST_DEPTH = 16
+
+
+class Part:
+    """Base of all kinds of parts: ``class Discrepancy(Part, registry=DISCREPANCIES)``, parts inherit it."""
+
+    registry: ClassVar[Registry[Any]]
+
+    def __init_subclass__(cls, registry: Registry[Any] | None = None, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if registry is not None:
+            cls.registry = registry
+
+    @property
+    def part_name(self) -> str:
+        """The name by which configuration and command line know this part."""
+        return type(self).registry.name_of(type(self))
+
+
+def to_plain(value: Any) -> Any:
+    """Mappings, lists, strings, numbers, None: what YAML and JSON hold."""
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {PART: value.part_name} if isinstance(value, Part) else {}
+        return named | {entry.name: to_plain(getattr(value, entry.name)) for entry in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def from_plain(kind: Any, value: Any, where: str = "", depth: int = 0) -> Any:
+    """An instance of ``kind`` from plain values; missing fields keep their defaults.
+
+    Args:
+        kind: a dataclass, a base of parts, or any annotation that a field of one may have.
+        value: plain values, as YAML or JSON gave them.
+        where: path of the value, for messages.
+        depth: how deep it is nested.
+    """
+    if depth > LARGEST_DEPTH:
+        raise UserError(f"{where}: nested too deeply")
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return from_plain(get_args(kind)[0], value, where, depth)
+    if kind is Any:
+        return value
+    if origin is Literal:
+        if value not in get_args(kind) or type(value) not in {type(choice) for choice in get_args(kind)}:
+            raise _wrong(where, f"one of {', '.join(map(repr, get_args(kind)))}", value)
+        return value
+    if origin in (Union, types.UnionType):
+        return _from_union(get_args(kind), value, where, depth)
+    if origin is tuple:
+        return _from_tuple(get_args(kind), value, where, depth)
+    if origin in (Mapping, dict) or origin is types.MappingProxyType:
+        if not isinstance(value, Mapping):
+            raise _wrong(where, "a mapping", value)
+        inner = get_args(kind)[1] if get_args(kind) else Any
+        return {
+            str(key): from_plain(inner, item, _join(where, key), depth + 1) for key, item in value.items()
+        }
+    if isinstance(kind, type) and issubclass(kind, Part) and not is_dataclass(kind):
+        return _from_part(kind, value, where, depth)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _from_dataclass(kind, value, where, depth)
+    return _scalar(kind, value, where)
+
+
+def changed(options: Any, overrides: Mapping[str, Any], where: str = "") -> Any:
+    """A dataclass with some of its fields, also nested ones, set anew from plain values.
+
+    A mapping changes fields of the value that is there; one that names another ``part`` replaces it.
+    """
+    hints = get_type_hints(type(options), include_extras=True)
+    known = {entry.name for entry in fields(options)}
+    values = {}
+    for name, value in overrides.items():
+        place = _join(where, name)
+        if name == PART and isinstance(options, Part):
+            continue
+        if name not in known:
+            raise UserError(f"{place}: there is no such option; there are {', '.join(sorted(known))}")
+        current = getattr(options, name)
+        names_another = isinstance(value, Mapping) and value.get(PART, _name(current)) != _name(current)
+        if is_dataclass(current) and isinstance(value, Mapping) and not names_another:
+            values[name] = changed(current, value, place)
+        else:
+            values[name] = from_plain(hints[name], to_plain(value), place)
+    return replace(options, **values)
+
+
+def differences(first: Any, second: Any, prefix: str = "") -> list[str]:
+    """Where two plain configurations differ, as ``optimization.seed: 0 and 1``."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return [
+            line
+            for name in sorted({*first, *second})
+            for line in differences(first.get(name), second.get(name), _join(prefix, name))
+        ]
+    return [] if first == second else [f"{prefix}: {first} and {second}"]
+
+
+def _from_dataclass(kind: type[Any], value: Any, where: str, depth: int) -> Any:
+    if not isinstance(value, Mapping):
+        raise _wrong(where, "a mapping of options", value)
+    hints = get_type_hints(kind, include_extras=True)
+    known = [entry.name for entry in fields(kind) if entry.init]
+    named = {str(name): item for name, item in value.items()}
+    if issubclass(kind, Part):
+        named.pop(PART, None)
+    for name in named:
+        if name not in known:
+            raise UserError(f"{_join(where, name)}: there is no such option; there are {', '.join(known)}")
+    built = {n: from_plain(hints[n], item, _join(where, n), depth + 1) for n, item in named.items()}
+    try:
+        return kind(**built)
+    except TypeError as error:
+        raise UserError(f"{where or kind.__name__}: {error}") from None
+    except ValueError as error:
+        raise UserError(f"{where}: {error}" if where else str(error)) from None
+
+
+def _from_part(kind: type[Part], value: Any, where: str, depth: int) -> Any:
+    if isinstance(value, str):
+        value = {PART: value}
+    if not isinstance(value, Mapping) or not isinstance(value.get(PART), str):
+        raise _wrong(where, f"a {kind.registry.what} with its name under '{PART}'", value)
+    return _from_dataclass(kind.registry.find(value[PART], where), value, where, depth)
+
+
+def _from_tuple(arguments: tuple[Any, ...], value: Any, where: str, depth: int) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise _wrong(where, "a list", value)
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        kinds = [arguments[0]] * len(value)
+    else:
+        kinds = list(arguments)
+        if len(kinds) != len(value):
+            raise _wrong(where, f"a list of {len(kinds)}", value)
+    return tuple(
+        from_plain(kind, item, f"{where}[{number}]", depth + 1)
+        for number, (kind, item) in enumerate(zip(kinds, value, strict=True))
+    )
+
+
+def _from_union(choices: tuple[Any, ...], value: Any, where: str, depth: int) -> Any:
+    if value is None and type(None) in choices:
+        return None
+    complaint: UserError | None = None
+    # A number before a word: "0.9" is a text, 0.9 a number, and 1 is a float where no int is allowed.
+    for choice in choices:
+        if choice is type(None):
+            continue
+        try:
+            return from_plain(choice, value, where, depth)
+        except UserError as error:
+            complaint = complaint or error
+    raise complaint or _wrong(where, "nothing", value)
+
+
+def _scalar(kind: Any, value: Any, where: str) -> Any:
+    if kind is Path:
+        if not isinstance(value, str | Path) or "\0" in str(value):
+            raise _wrong(where, "a path", value)
+        return Path(value)
+    if kind is float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _wrong(where, "a number", value)
+        if math.isnan(value):
+            raise _wrong(where, "a number", value)
+        return float(value)
+    if kind in (int, bool, str):
+        if type(value) is not kind:
+            raise _wrong(where, {int: "a whole number", bool: "true or false", str: "a text"}[kind], value)
+        return value
+    raise UserError(f"{where}: cannot be read from plain values ({kind})")
+
+
+def _name(value: Any) -> str | None:
+    return value.part_name if isinstance(value, Part) else None
+
+
+def _wrong(where: str, expected: str, got: Any) -> UserError:
+    text = repr(got)
+    text = text if len(text) < 80 else text[:77] + "..."
+    return UserError(f"{where or 'value'}: {expected} expected, not {text}")
+
+
+def _join(prefix: str, name: Any) -> str:
+    return f"{prefix}.{name}" if prefix else str(name)
