@@ -34,8 +34,8 @@ from beacon.methods import (
     UotOptions,
 )
 from beacon.methods.dtw import align_all
+from beacon.runs import RunFolder
 from beacon.training import DataOptions, RunOptions, TrainConfig, Trainer, preset_config
-from beacon.training.run_folder import RunFolder
 
 IMAGE, DEMO_STEPS = 96, 65
 BATCH = 64  # that all numbers of docs/speed.md are of; the preset itself has 16

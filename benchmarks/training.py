@@ -27,9 +27,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from beacon.data import EpisodeSet, RobomimicWriter, Windows
 from beacon.methods import METHODS
 from beacon.policy import PRESETS, DiffusionPolicy, ObservationSpec, PolicyConfig
+from beacon.runs import RunFolder, describe
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
-from beacon.training.records import describe
-from beacon.training.run_folder import RunFolder
 from beacon.training.trainer import Trainer
 
 CAMERA, POSITION = "agentview_image", "robot0_eef_pos"
@@ -158,7 +157,7 @@ def bench_network(preset: str, batch: int, repeats: int) -> dict[str, float]:
 def make_trainer(folder: Path, config: TrainConfig, name: str) -> Trainer:
     """A trainer with its run folder made."""
     trainer = Trainer(config, RunFolder(folder / name))
-    trainer.folder.start(config, describe(trainer.windows.sets, has_target=True))
+    trainer.folder.start(config.to_dict(), describe(trainer.windows.sets, has_target=True))
     return trainer
 
 

@@ -15,8 +15,8 @@ from tiny_runs import tiny_config
 
 from beacon.cli.main import main
 from beacon.data import EpisodeSet, check_files
+from beacon.runs.demonstration_weights import how_many, load_demonstration_weights
 from beacon.training import train
-from beacon.training.weight_tables import how_many, load_weight_table
 
 
 @pytest.fixture(scope="module")
@@ -223,8 +223,8 @@ def test_the_source_itself_is_safe(run: Path, data: dict[str, Path]) -> None:
 
 
 def test_python_face(run: Path) -> None:
-    table = load_weight_table(run)
-    assert [domain.record.name for domain in table.domains()] == ["sim", "real"]
-    assert sum(domain.mass for domain in table.domains()) == pytest.approx(table.weight.sum())
-    assert len(table.demos()) == 5 and len(table.demos(table.records[1])) == 2
+    weights = load_demonstration_weights(run)
+    assert [domain.record.name for domain in weights.domains()] == ["sim", "real"]
+    assert sum(domain.mass for domain in weights.domains()) == pytest.approx(weights.table.weight.sum())
+    assert len(weights.demos()) == 5 and len(weights.demos(weights.records[1])) == 2
     assert (how_many(0.5, 5), how_many(0.2, 5), how_many(0.6, 5)) == (3, 1, 3)

@@ -19,7 +19,7 @@ from beacon.methods import METHODS, Beacon, BeaconOptions, PaperBeaconOptions
 from beacon.methods.beacon_options import RECOMMENDED
 from beacon.report.reproduce import train_command
 from beacon.training import TrainConfig
-from beacon.training.run_folder import RunFolder
+from beacon.training.stored_config import read_config
 from beacon.weighting import Reweighter, WeightingConfig
 
 DATA = ("--source", "a.hdf5", "--target", "b.hdf5", "--out", "run")
@@ -146,7 +146,7 @@ def test_run_folders_from_before_mean_what_they_meant(tmp_path: Path) -> None:
     old = old_configuration()
     assert old["options"]["weighting"].items() >= PAPER_WEIGHTING.items()
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(old))
-    config = RunFolder(tmp_path).read_config()
+    config = read_config(tmp_path)
     assert config.to_dict() == old  # the same digest: it can be resumed
     assert config.method == "beacon" and flat(config.options) == flat(PaperBeaconOptions())
     # Before there was "auto".

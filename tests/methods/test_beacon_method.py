@@ -22,8 +22,8 @@ from tiny_runs import (
 from beacon.errors import RunError, UserError
 from beacon.methods import CoTrainingOptions, Measurements, PaperBeaconOptions
 from beacon.policy import Encoding
+from beacon.runs import RunFolder
 from beacon.training import Trainer, train
-from beacon.training.run_folder import RunFolder
 from beacon.weighting import DiscrepancyWarning, WeightingConfig
 
 

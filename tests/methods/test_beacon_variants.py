@@ -16,8 +16,8 @@ from beacon.errors import UserError
 from beacon.methods import PaperBeaconOptions
 from beacon.methods.localized import LocalizedOptions
 from beacon.methods.loss_signal import phase_baseline
+from beacon.runs import RunFolder
 from beacon.training import Trainer, train
-from beacon.training.run_folder import RunFolder
 from beacon.weighting import WeightingConfig
 
 FAST = replace(TINY, obs_steps=1, denoiser="mlp", mlp_width=64, mlp_blocks=2)

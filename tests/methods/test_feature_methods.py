@@ -13,8 +13,8 @@ from tiny_runs import metrics, tiny_config
 from beacon.errors import UserError
 from beacon.methods import MmdOptions, UotOptions
 from beacon.methods.losses import energy_distance
+from beacon.runs import RunFolder
 from beacon.training import Trainer, train
-from beacon.training.run_folder import RunFolder
 
 
 def trainer(method: str, source, target, tmp_path: Path, options=None, **more) -> Trainer:

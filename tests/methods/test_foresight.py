@@ -16,8 +16,8 @@ from beacon.errors import UserError
 from beacon.methods import BeaconOptions, PaperBeaconOptions
 from beacon.methods.foresight import MEMORY, MOMENTS, Foresight, ways_ahead
 from beacon.policy import Encoding
+from beacon.runs import RunFolder
 from beacon.training import Trainer, train
-from beacon.training.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")

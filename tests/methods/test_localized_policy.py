@@ -13,8 +13,8 @@ from tiny_runs import Stopped, assert_same_runs, metrics, stop_at, tiny_config
 from beacon.errors import UserError
 from beacon.methods import PaperBeaconOptions
 from beacon.methods.localized import DenoiserLosses, LocalizedOptions, PolicyDiscrepancy
+from beacon.runs import RunFolder
 from beacon.training import Trainer, train
-from beacon.training.run_folder import RunFolder
 from beacon.weighting import WeightingConfig, localized_discrepancy
 
 SHORT = LocalizedOptions(steps=30, evaluate_every=10, learning_rate=3e-3, draws=2)

@@ -13,8 +13,8 @@ from beacon.errors import UserError
 from beacon.methods import CoTrainingOptions, RemixOptions
 from beacon.methods.remix import Remix, exponentiated_step
 from beacon.methods.sampling import mixture
+from beacon.runs import RunFolder
 from beacon.training import Trainer, train
-from beacon.training.run_folder import RunFolder
 
 
 def test_a_mixture_draws_groups_by_share_and_members_uniformly() -> None:

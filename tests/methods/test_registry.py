@@ -15,9 +15,8 @@ from beacon.data import EpisodeSet
 from beacon.errors import UserError
 from beacon.methods import METHODS
 from beacon.policy import DiffusionPolicy, load_policy
+from beacon.runs import DomainRecord, RunFolder
 from beacon.training import Trainer, train
-from beacon.training.records import DomainRecord
-from beacon.training.run_folder import RunFolder
 
 pytestmark = pytest.mark.parametrize("name", METHODS)
 

@@ -20,7 +20,7 @@ SUCCESSES = {"target-only": 4, "cotrain": 7, "beacon": 20}
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with sim.hdf5 (5 of 14 demonstrations mirrored), real.hdf5 and a run of each method."""
     folder = tmp_path_factory.mktemp("runs")
-    source = make_demonstrations(folder / "sim.hdf5", 14, flawed=5)
+    source = make_demonstrations(folder / "sim.hdf5", 14, corrupted=5)
     target = make_demonstrations(folder / "real.hdf5", 4, seed=1, background=(120, 90, 60))
     for method in METHODS:
         train_run(folder / method, method, [source], target, validation=target)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from beacon.analysis import wilson
 from beacon.data import RobomimicWriter
 from beacon.methods import METHODS
 from beacon.policy.config import EncoderConfig, PolicyConfig
 from beacon.report import Report, ReportBuilder
-from beacon.sim.statistics import wilson
 from beacon.training import DataOptions, OptimizationOptions, RunOptions, TrainConfig, train
 
 POLICY = PolicyConfig(
@@ -39,12 +39,12 @@ def make_demonstrations(
     *,
     seed: int = 0,
     background: tuple[int, int, int] = (40, 44, 52),
-    flawed: int = 0,
+    corrupted: int = 0,
     placements: bool = True,
-    flaw: str = "mirrored",
+    corruption: str = "mirrored",
     size: int = 32,
 ) -> Path:
-    """A hand that moves to a square; the first ``flawed`` ones act mirrored, and say so."""
+    """A hand that moves to a square; the first ``corrupted`` ones act mirrored, and say so."""
     rng = np.random.default_rng(seed)
     with RobomimicWriter(path, env_args={"env_name": "Reach", "env_kwargs": {}}) as writer:
         for number in range(demos):
@@ -61,10 +61,10 @@ def make_demonstrations(
                     image[row : row + 6, column : column + 6] = color
                 images.append(image)
                 positions.append(np.r_[hand, 0.0])
-                sign = -1 if number < flawed else 1
+                sign = -1 if number < corrupted else 1
                 actions.append(np.r_[way * sign, 1.0 if step > steps // 2 else -1.0])
                 hand = hand + way / 4 * 0.6
-            attributes: dict[str, Any] = {"flaw": flaw if number < flawed else "none"}
+            attributes: dict[str, Any] = {"flaw": corruption if number < corrupted else "none"}
             if placements:
                 attributes["placements"] = json.dumps({"square": [*(start / 10), 0.0]})
             writer.add_episode(

@@ -14,18 +14,18 @@ import pyarrow.parquet as pq
 import pytest
 from report_runs import POLICY, build, config, make_demonstrations, train_run
 
+from beacon.analysis import holm
 from beacon.cli.report import main
 from beacon.cli.train import parse
 from beacon.data import Windows
 from beacon.errors import RunError, UserError
 from beacon.methods import EpochReport
 from beacon.report import Report, write_report
+from beacon.report.figure_spec import Bars, Figure, Line, Points
 from beacon.report.markup import script_data, tag
 from beacon.report.reproduce import train_command
-from beacon.report.spec import Bars, Figure, Line, Points
-from beacon.report.success import holm
-from beacon.training.run_folder import RunFolder
-from beacon.training.weight_history import WeightHistory
+from beacon.runs import RunFolder, WeightHistory
+from beacon.training.stored_config import read_config
 
 
 def figures_of(report: Report) -> dict[str, Figure]:
@@ -95,14 +95,14 @@ def test_weights_are_those_of_the_tables(page: tuple[Path, Report], trained: Pat
     assert shares["real (target)"].y[-1] == pytest.approx(share, rel=1e-3)  # type: ignore[union-attr]
 
 
-def test_origins_are_the_demonstrations_own(page: tuple[Path, Report], trained: Path) -> None:
+def test_weight_analysis_is_of_the_demonstrations_own(page: tuple[Path, Report], trained: Path) -> None:
     figures = figures_of(page[1])
     windows = pq.read_table(trained / "beacon" / "weights" / "windows-00000016.parquet").to_pydict()
     episode, weight = np.array(windows["episode"]), np.array(windows["weight"])
     means = np.array([weight[episode == e].mean() for e in range(14)]).round(12)
-    library = page[1].assets[0].library
+    pool = page[1].assets[0].pool
     places = np.array(
-        [json.loads(a["placements"])["square"][:2] for s in library.sets for a in s.episode_attributes]
+        [json.loads(a["placements"])["square"][:2] for s in pool.sets for a in s.episode_attributes]
     )
     nearest = np.linalg.norm(places[:14, None] - places[None, 14:], axis=2).min(axis=1)
     panel = figures["coverage"].panels[0]
@@ -113,12 +113,12 @@ def test_origins_are_the_demonstrations_own(page: tuple[Path, Report], trained: 
     assert sorted(d for mark in panel.marks for d in mark.demos) == list(range(14))  # type: ignore[union-attr]
     assert re.fullmatch(r"rank correlation [+-]\d\.\d\d", panel.note)
 
-    flaws = figures["flaws"].panels[0]
-    bad = np.arange(14) < 5
-    good, spoilt = means[~bad][:, None], means[bad][None]
-    area = (good > spoilt).mean() + 0.5 * (good == spoilt).mean()  # some weigh the same
-    assert flaws.note == f"AUC mirrored {area:.2f}"
-    assert [mark.name.split(":")[0] for mark in flaws.marks] == ["sound", "mirrored"]
+    corruption = figures["corruption"].panels[0]
+    corrupted = np.arange(14) < 5
+    above, below = means[~corrupted][:, None], means[corrupted][None]
+    area = (above > below).mean() + 0.5 * (above == below).mean()  # some weigh the same
+    assert corruption.note == f"AUC mirrored {area:.2f}"
+    assert [mark.name.split(":")[0] for mark in corruption.marks] == ["sound", "mirrored"]
 
     phase = next(panel for panel in figures["phase"].panels if panel.title == "beacon: loss")
     source = np.array(windows["domain"]) == "sim"
@@ -145,7 +145,7 @@ def test_the_success_table_and_the_paired_tests(page: tuple[Path, Report]) -> No
 
 def test_commands_reproduce_the_configuration(trained: Path) -> None:
     for run in ("beacon", "cotrain", "target-only"):
-        stored = RunFolder(trained / run).read_config()
+        stored = read_config(trained / run)
         words = train_command(stored, Path("runs/again")).split()
         assert words[:2] == ["beacon", "train"]
         parsed = parse(words[2:])
@@ -199,7 +199,7 @@ def test_a_damaged_file_costs_its_part_only(
     write_report([run], out, projection="pca")
     html = out.read_text()
     assert said in html
-    assert 'id="learning"' in html and 'id="configuration"' in html
+    assert 'id="training"' in html and 'id="configuration"' in html
 
 
 def test_a_run_that_has_hardly_begun(tmp_path: Path, trained: Path) -> None:
@@ -259,7 +259,7 @@ def test_five_hundred_demonstrations_stay_small(tmp_path: Path) -> None:
         files.append(tmp_path / f"{name}.hdf5")
     settings = config("beacon", files[:1], files[1])
     run = tmp_path / "run"
-    RunFolder(run).start(settings, [])
+    RunFolder(run).start(settings.to_dict(), [])
     from beacon.training.loading import load_training_sets
 
     windows = Windows(load_training_sets(settings.data), 1, 4)

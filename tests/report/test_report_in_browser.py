@@ -16,7 +16,7 @@ from PIL import Image
 from report_runs import make_demonstrations, train_run, write_evaluation
 
 from beacon.report import Report, write_report
-from beacon.report.spec import Bars, Figure, Interval, Line, Points
+from beacon.report.figure_spec import Bars, Figure, Interval, Line, Points
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_every_figure_has_drawn_all_of_its_marks(opened: tuple[Browser, Report])
     assert {"success", "learning", "objective", "weight-evolution", "weight-distribution", "mass"} <= set(
         drawn
     )
-    assert {"phase", "coverage", "causes", "flaws", "rank-2"} <= set(drawn)
+    assert {"phase", "coverage", "causes", "corruption", "rank-2"} <= set(drawn)
 
 
 def _mark_count(panel: Any) -> int:
@@ -59,7 +59,7 @@ def _mark_count(panel: Any) -> int:
 def test_the_map_has_pixels_of_every_domain_in_both_pictures(opened: tuple[Browser, Report]) -> None:
     browser, _ = opened
     for space in ("vision", "observation"):
-        for colour, least in (("domain", 2), ("weight", 5), ("phase", 5), ("flaw", 3)):
+        for colour, least in (("domain", 2), ("weight", 5), ("phase", 5), ("corruption", 3)):
             browser.run(
                 f"(() => {{ for (const [id, v] of [['map-space', '{space}'], ['map-colour', '{colour}']]) "
                 f"{{const e = document.getElementById(id); e.value = v; e.dispatchEvent(new "
@@ -148,15 +148,15 @@ def test_selecting_a_demonstration_shows_its_frames(opened: tuple[Browser, Repor
     assert name in text and "rank 1 of 14" in text
     frames = browser.run("document.querySelectorAll('#viewer .strip .frame').length")
     demo = int(browser.run("document.querySelector('[data-kind=kept] .demo').dataset.demo").split(":")[1])
-    library = report.assets[0].library
-    assert frames == len(np.unique(np.linspace(0, library.lengths[demo] - 1, 10).round()))
+    pool = report.assets[0].pool
+    assert frames == len(np.unique(np.linspace(0, pool.lengths[demo] - 1, 10).round()))
     # The picture on the screen is the demonstration's own first frame.
     box = browser.run(
         "(() => { const b = document.querySelector('#viewer .frame.large').getBoundingClientRect();"
         "return [b.left, b.top, b.right, b.bottom]; })()"
     )
     screen = Image.open(io.BytesIO(browser.screenshot())).convert("RGB").crop([round(v) for v in box])
-    true = Image.fromarray(library.frames(demo, [0])[0]).resize(screen.size, Image.Resampling.BILINEAR)
+    true = Image.fromarray(pool.frames(demo, [0])[0]).resize(screen.size, Image.Resampling.BILINEAR)
     difference = np.abs(np.asarray(screen, float) - np.asarray(true, float))[8:-8, 8:-8]
     assert difference.mean() < 12
     # The slider goes through time, and Escape closes.
@@ -164,9 +164,7 @@ def test_selecting_a_demonstration_shows_its_frames(opened: tuple[Browser, Repor
         "(() => { const s = document.querySelector('#viewer input'); s.value = s.max;"
         "s.dispatchEvent(new Event('input')); })()"
     )
-    assert f"step {library.lengths[demo] - 1} of" in browser.run(
-        "document.getElementById('viewer').textContent"
-    )
+    assert f"step {pool.lengths[demo] - 1} of" in browser.run("document.getElementById('viewer').textContent")
     browser.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}))")
     assert browser.run("document.getElementById('viewer').hidden")
     assert browser.complaints == []
@@ -183,11 +181,11 @@ def test_points_lead_to_their_demonstrations(opened: tuple[Browser, Report]) -> 
     point = browser.run("mapState.hover")
     assets = report.assets[0]
     shown = browser.run("document.getElementById('map-card').textContent")
-    assert assets.library.names[assets.demos[point]] in shown
+    assert assets.pool.names[assets.demos[point]] in shown
     assert f"step {assets.times[point]} of" in shown
     assert browser.run("Boolean(document.querySelector('#map-card .frame').style.backgroundImage)")
     browser.click(*place)
-    assert assets.library.names[assets.demos[point]] in browser.run(
+    assert assets.pool.names[assets.demos[point]] in browser.run(
         "document.querySelector('#viewer h4').textContent"
     )
     browser.run("closeViewer()")
@@ -224,9 +222,9 @@ EVIL = "</script><script>window.hacked=1</script><img src=x onerror=window.hacke
 
 
 def test_text_from_datasets_stays_text(browser: Browser, tmp_path: Path) -> None:
-    """Names of runs, files and flaws, settings of evaluations: none may become markup."""
+    """Names of runs, files and corruptions, settings of evaluations: none may become markup."""
     name = "<b onmouseover=hacked=3>&\"'`${1}`"  # what a folder may be called
-    source = make_demonstrations(tmp_path / f"{name}.hdf5", 6, flawed=2, flaw=EVIL)
+    source = make_demonstrations(tmp_path / f"{name}.hdf5", 6, corrupted=2, corruption=EVIL)
     target = make_demonstrations(tmp_path / "real.hdf5", 3, seed=1)
     run = train_run(tmp_path / f"run {name}", "beacon", [source], target, epochs=2, steps_per_epoch=2)
     file = write_evaluation(run, [1, 0, 1])

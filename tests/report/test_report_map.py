@@ -16,7 +16,7 @@ from report_runs import build, config, train_run
 from beacon.policy import TrainedPolicy, load_policy
 from beacon.report import Report
 from beacon.report.alignment import measure_alignment
-from beacon.report.embedding import Mapper
+from beacon.report.embedding_map import Mapper
 from beacon.training.trainer import train
 
 
@@ -44,7 +44,7 @@ def test_the_umap_is_kept_with_the_run_and_made_once(
     first = build(run, projection="umap")
     assert first.views[0].map is not None and first.views[0].map.projection == "UMAP"
     assert len(list((run / "report").glob("map-*.npz"))) == 1
-    monkeypatch.setattr("beacon.report.embedding.umap", lambda _: pytest.fail("made again"))
+    monkeypatch.setattr("beacon.report.embedding_map.umap", lambda _: pytest.fail("made again"))
     again = build(run, projection="umap", live=True)
     assert again.views[0].map is not None
     for space, planes in first.views[0].map.planes.items():
@@ -84,10 +84,10 @@ def test_the_map_moves_keypoints_of_the_target_alone(
             views[0].departure.add_(0.2)  # type: ignore[operator]
         return found
 
-    monkeypatch.setattr("beacon.report.embedding.measure_alignment", listen)
+    monkeypatch.setattr("beacon.report.embedding_map.measure_alignment", listen)
     for loader in (load_policy, turned):
         shutil.rmtree(tmp_path / "run" / "report", ignore_errors=True)
-        monkeypatch.setattr("beacon.report.embedding.load_policy", loader)
+        monkeypatch.setattr("beacon.report.embedding_map.load_policy", loader)
         build(tmp_path / "run", projection="pca")
     assert len(seen) == 8  # two spaces, before and after training, as trained and turned
     for (straight, on_target), (other, _) in zip(seen[1:4:2], seen[5:8:2], strict=True):
@@ -101,13 +101,13 @@ def test_target_only_is_mapped_with_the_sources_of_the_others(trained: Path, tmp
     assert len(report.assets) == 1
     assert report.views[0].map is not None
     assert report.views[0].map.alignment["vision"]["after"]["auc"] is not None
-    assert report.views[0].numbers is not None and len(report.views[0].numbers) == 4
+    assert report.views[0].pool_numbers is not None and len(report.views[0].pool_numbers) == 4
 
 
 def test_a_mapper_without_a_checkpoint_says_nothing(copy_run: Callable[..., Path]) -> None:
     report = build(copy_run(), projection="pca")
     view = report.views[0]
-    assert view.library is not None
+    assert view.pool is not None
     view.record.checkpoint = None
     empty = np.zeros(0, np.int64)
-    assert Mapper("pca")(view.record, view.library, empty, empty) is None
+    assert Mapper("pca")(view.record, view.pool, empty, empty) is None

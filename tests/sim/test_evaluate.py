@@ -16,7 +16,6 @@ from beacon.sim.evaluate import EvaluateConfig, compare, evaluate, evaluation_st
 from beacon.sim.experts import make_expert
 from beacon.sim.policies import RandomPolicy, load
 from beacon.sim.rollout import record
-from beacon.sim.statistics import mcnemar_exact, wilson
 from beacon.sim.world import Episode
 
 from .conftest import MakeWorld
@@ -148,27 +147,6 @@ def test_policies_that_do_not_fit_are_refused(make_world: MakeWorld) -> None:
         load("beacon.sim.policies:absent")
     with pytest.raises(UserError, match="lacks obs_steps"):
         load("builtins:dict")
-
-
-def test_wilson_interval() -> None:
-    # The ends are the proportions that a score test at 5% just does not reject.
-    for end in wilson(16, 100):
-        assert abs(0.16 - end) == pytest.approx(1.959963984540054 * np.sqrt(end * (1 - end) / 100))
-    assert wilson(0, 10)[0] == 0.0
-    assert wilson(10, 10)[1] == 1.0
-
-
-def test_mcnemar_is_the_binomial_test() -> None:
-    from scipy.stats import binomtest
-
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        a, b = rng.random(40) < 0.6, rng.random(40) < 0.4
-        found = mcnemar_exact(list(a), list(b))
-        n = found["only_first"] + found["only_second"]
-        expected = binomtest(found["only_first"], n, 0.5).pvalue if n else 1.0
-        assert found["p_value"] == pytest.approx(expected)
-        assert found["difference"] == pytest.approx(a.mean() - b.mean())
 
 
 def test_only_results_from_the_same_states_are_compared() -> None:

@@ -12,8 +12,8 @@ from tiny_runs import TINY, tiny_config
 
 from beacon.methods import CoTrainingOptions
 from beacon.randomness import generator
+from beacon.runs import RunFolder
 from beacon.training import Trainer
-from beacon.training.run_folder import RunFolder
 from beacon.training.sweep import Sweep
 
 ADAPTED = replace(TINY, encoder=replace(TINY.encoder, adapt_view=True))

@@ -19,9 +19,10 @@ from beacon import load_policy
 from beacon.data import EpisodeSet
 from beacon.errors import UserError
 from beacon.methods import BeaconOptions, PaperBeaconOptions
+from beacon.runs import RunFolder
 from beacon.training import OptimizationOptions, TrainConfig, Trainer, train
 from beacon.training.optimization import half_squared_norm, learning_rate
-from beacon.training.run_folder import RunFolder
+from beacon.training.stored_config import read_config
 from beacon.weighting import WeightingConfig
 
 
@@ -268,8 +269,8 @@ def test_configuration_survives_yaml(source: Path, target: Path, tmp_path: Path)
         data={"cameras": ("agentview_image",), "rename": ("a=b",), "quantile": 0.01},
     )
     folder = RunFolder(tmp_path / "run")
-    folder.start(config, [])
-    assert folder.read_config() == config
+    folder.start(config.to_dict(), [])
+    assert read_config(folder.path) == config
     assert TrainConfig.from_dict(config.to_dict()).digest() == config.digest()
     assert config.policy == TINY
 

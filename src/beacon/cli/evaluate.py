@@ -81,11 +81,18 @@ def _evaluate(run: str, config: EvaluateConfig, out: Path | None) -> dict[str, A
 
 
 def _default_out(run: str, config: EvaluateConfig) -> Path:
-    domain = Path(str(config.domain)).stem
-    name = f"{config.task}-{config.size}-{domain}-{config.region}-{config.seed}.json"
+    from beacon.runs.evaluations import evaluation_file, evaluation_name
+
+    setting: dict[str, Any] = {
+        "task": config.task,
+        "size": config.size,
+        "domain": str(config.domain),
+        "region": config.region,
+        "seed": config.seed,
+    }
     if Path(run).is_dir():
-        return Path(run) / "eval" / name
-    return Path("runs") / "eval" / run.replace(":", ".") / name
+        return evaluation_file(Path(run), **setting)
+    return Path("runs") / "eval" / run.replace(":", ".") / evaluation_name(**setting)
 
 
 def _other(compare: str, config: EvaluateConfig) -> dict[str, Any]:

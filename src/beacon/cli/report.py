@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
     if not options.runs:
         raise UserError("beacon report: name at least one run folder; see beacon report --help")
     if options.live:
-        from beacon.report.live import serve
+        from beacon.report import serve
 
         return serve(list(options.runs), options.port, projection=options.map)
     from rich.console import Console

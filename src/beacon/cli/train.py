@@ -166,12 +166,12 @@ class ResumeArguments:
 
 def _stored(arguments: list[str]) -> tuple[TrainConfig, ResumeArguments]:
     """The configuration of the run that --out names; only how it is run may be said anew."""
-    from beacon.training.run_folder import RunFolder
+    from beacon.training.stored_config import read_config
 
     out = _value(arguments, "--out", "")
     if not out:
         raise UserError("--resume needs --out, the folder of the run to go on with")
-    stored = RunFolder(Path(out)).read_config()
+    stored = read_config(Path(out))
     parsed: ResumeArguments = parsing.parse(
         ResumeArguments,
         arguments,
@@ -199,7 +199,7 @@ def _watched(asked: TrainArguments[Any] | ResumeArguments) -> AbstractContextMan
     """The run's page beside the training, where it is wanted."""
     if not asked.watch:
         return nullcontext()
-    from beacon.report.live import check_port, watching
+    from beacon.report import check_port, watching
 
     check_port("--watch-port", asked.watch_port)
     return watching(asked.out, asked.watch_port)

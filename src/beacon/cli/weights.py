@@ -13,7 +13,7 @@ from beacon.cli import parsing
 from beacon.errors import UserError
 
 if TYPE_CHECKING:
-    from beacon.training.weight_tables import DemoWeight, WeightTable
+    from beacon.runs.demonstration_weights import DemonstrationWeights, DemoWeight
 
 DESCRIPTION = """Show the weights that a run has learned, export them, or choose demonstrations by them.
 
@@ -67,16 +67,16 @@ def main(arguments: list[str]) -> int:
         )
     except SystemExit as stop:  # the help was asked for
         return stop.code if isinstance(stop.code, int) else 0
-    from beacon.training.weight_tables import load_weight_table
+    from beacon.runs.demonstration_weights import load_demonstration_weights
 
-    table = load_weight_table(options.run)
-    _show(table, options.demos)
+    weights = load_demonstration_weights(options.run)
+    _show(weights, options.demos)
     if options.export is not None:
-        table.export(options.export)
-        print(f"{options.export}: the weights of {len(table.weight)} windows")
+        weights.export(options.export)
+        print(f"{options.export}: the weights of {len(weights.table)} windows")
     if options.curate is not None:
-        source = table.source(options.source_domain)
-        chosen = table.curate(
+        source = weights.source(options.source_domain)
+        chosen = weights.curate(
             options.curate,
             _number(options.keep),
             source=source,
@@ -95,22 +95,22 @@ def _number(keep: str) -> int | float:
         raise UserError(f"--keep {keep}: must be a share such as 0.5, or a whole number") from None
 
 
-def _show(table: WeightTable, count: int) -> None:
+def _show(weights: DemonstrationWeights, count: int) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from beacon.training.weight_tables import QUANTILES
+    from beacon.runs.demonstration_weights import QUANTILES
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=160)  # in a file or a pipe nothing needs to be cut short
-    console.print(Text(f"{table.run}, step {table.step}"))
+    console.print(Text(f"{weights.run}, step {weights.table.step}"))
     quantiles = [f"{100 * level:g}%" for level in QUANTILES]
     domains = Table(
         "domain", "", "demos", "windows", "mean", *quantiles, "mass", "share", "effective windows"
     )
-    for domain in table.domains():
+    for domain in weights.domains():
         domains.add_row(
             Text(domain.record.name),
             "target" if domain.record.is_target else "source",
@@ -123,10 +123,10 @@ def _show(table: WeightTable, count: int) -> None:
             f"{domain.effective_sample_size:.0f}",
         )
     console.print(domains)
-    demos = table.demos()
+    demos = weights.demos()
     if not count or not demos:
         return
-    several = len(table.sources) > 1
+    several = len(weights.sources) > 1
     if len(demos) <= 2 * count:
         console.print(_listing("source demonstrations, the heaviest first", demos, several=several))
         return

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from beacon.demo.plan import ORDER, DemoPlan
 from beacon.processes import POLL, Processes, failure
+from beacon.runs.evaluations import evaluation_file
 
 TRAIN, EVALUATE = "train", "evaluate"
 Tell = Callable[[str, str, int], None]  # method, stage, how many of the stage are done
@@ -31,7 +32,14 @@ class RunJob:
     def result(self) -> Path:
         """The evaluation's file, where `beacon evaluate` would put it."""
         plan = self.plan
-        return self.run / "eval" / f"{plan.task}-{plan.size}-{plan.target_domain}-train-1000.json"
+        return evaluation_file(
+            self.run,
+            task=plan.task,
+            size=plan.size,
+            domain=plan.target_domain,
+            region="train",
+            seed=1000,
+        )
 
 
 def perform(job: RunJob, tell: Callable[[str, int], None]) -> None:

@@ -105,10 +105,7 @@ def _make_data(plan: DemoPlan, data: Path, workers: int, work: _Work) -> None:
 
 def _finish(plan: DemoPlan, folder: Path, work: _Work) -> DemoResult:
     from beacon.methods import METHODS, Beacon
-    from beacon.report import write_report
-    from beacon.report.glance import verdict
-    from beacon.report.origins import measure_bias
-    from beacon.report.success import collect_settings
+    from beacon.report import collect_settings, verdict, view_bias, write_report
 
     work.tell("report", "report", 0.0)
     out = folder / "report.html"
@@ -124,5 +121,5 @@ def _finish(plan: DemoPlan, folder: Path, work: _Work) -> DemoResult:
     rates = [rate for rate in settings[0].rates if rate.criterion == settings[0].criteria[0]]
     table = [(r.view.record.method, round(r.successes), r.episodes, r.low, r.high) for r in rates]
     weighing = [view for view in report.views if issubclass(METHODS.get(view.record.method, object), Beacon)]
-    found = [measure_bias(view).found_flaws for view in weighing]
+    found = [view_bias(view).corruption_auc for view in weighing]
     return DemoResult(out, table, verdict(settings[0]), found[0] if found else None)

@@ -77,20 +77,9 @@ class CoTraining(Method):
 
 def final_shares(run: Path, domains: tuple[str, ...]) -> NDArray[np.float64]:
     """The share of the mass that each domain has in the newest weights of a run, (domains,)."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from beacon.runs import Run
 
-    tables = sorted((run / "weights").glob("windows-*.parquet"))
-    if not tables:
-        raise UserError(f"--match-run {run}: not a run that has weights; it needs {run / 'weights'}")
     try:
-        table = pq.read_table(tables[-1], columns=["domain", "weight"])
-    except (OSError, pa.ArrowException) as error:
-        raise UserError(f"{tables[-1]}: damaged ({' '.join(str(error).split())})") from None
-    theirs = np.array(table["domain"].to_pylist())
-    if set(theirs) != set(domains):
-        known = ", ".join(sorted(set(theirs)))
-        raise UserError(f"--match-run {run}: its domains are {known}, not {', '.join(domains)}")
-    weights = table["weight"].to_numpy()
-    mass = np.array([weights[theirs == name].sum() for name in domains], np.float64)
-    return np.asarray(mass / mass.sum())
+        return Run(run).mass_shares(domains)
+    except UserError as error:
+        raise UserError(f"--match-run {error}") from None

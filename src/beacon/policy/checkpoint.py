@@ -24,9 +24,11 @@ from beacon.errors import RunError, UserError
 from beacon.policy.config import ObservationSpec, PolicyConfig
 from beacon.policy.diffusion import DiffusionPolicy
 from beacon.policy.trained import Normalization, TrainedPolicy
+from beacon.runs.checkpoints import find_checkpoint as find_checkpoint
+from beacon.runs.layout import DESCRIPTION
 
 FORMAT = 1
-DESCRIPTION, RAW, EMA = "policy.json", "policy.safetensors", "ema.safetensors"
+RAW, EMA = "policy.safetensors", "ema.safetensors"
 
 
 def save_policy(
@@ -76,30 +78,6 @@ def load_policy(path: str | Path, *, device: str | torch.device = "cpu", ema: bo
     file = folder / (EMA if ema and (folder / EMA).exists() else RAW)
     load_weights(policy, file)
     return TrainedPolicy(policy.to(device), normalization)
-
-
-def find_checkpoint(path: str | Path) -> Path:
-    """The folder that holds ``policy.json``: ``path`` itself, or what ``path/checkpoints/last`` points to.
-
-    ``last`` is a symbolic link to a step folder, or a text file with its name.
-    """
-    path = Path(path)
-    if not path.exists():
-        raise UserError(f"{path}: there is no such folder")
-    if (path / DESCRIPTION).is_file():
-        return path
-    for parent in (path / "checkpoints", path):
-        last = parent / "last"
-        if last.is_file():
-            folder = parent / _read_text(last).strip()
-        elif last.exists() or last.is_symlink():
-            folder = last
-        else:
-            continue
-        if not (folder / DESCRIPTION).is_file():
-            raise UserError(f"{last}: points to {folder.resolve().name}, where there is no {DESCRIPTION}")
-        return folder
-    raise UserError(f"{path}: neither a checkpoint ({DESCRIPTION}) nor a run with checkpoints/last")
 
 
 def read_description(folder: str | Path) -> dict[str, Any]:

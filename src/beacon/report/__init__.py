@@ -1,4 +1,7 @@
-"""Figures and the HTML report of one run or several."""
+"""Figures and the HTML report of one run or several.
+
+What others may use of it is named here; all else is the report's own.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,69 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from beacon.report.build import Report, ReportBuilder, write_report
-    from beacon.report.live import serve, watching
+    from beacon.report.demonstration_pool import DemonstrationPool
+    from beacon.report.embedding_map import Mapper, Projection
+    from beacon.report.figure_spec import Axis, Figure, Interval, Line, Mark, Panel, line
+    from beacon.report.live import check_port, serve, watching
+    from beacon.report.matplotlib_figures import COLOURS, canvas, drawn
+    from beacon.report.reproduce import train_command
+    from beacon.report.run_record import read_run
+    from beacon.report.success import collect_settings
+    from beacon.report.summary import verdict
+    from beacon.report.weight_analysis import view_bias
 
-__all__ = ["Report", "ReportBuilder", "serve", "watching", "write_report"]
+__all__ = [
+    "COLOURS",
+    "Axis",
+    "DemonstrationPool",
+    "Figure",
+    "Interval",
+    "Line",
+    "Mapper",
+    "Mark",
+    "Panel",
+    "Projection",
+    "Report",
+    "ReportBuilder",
+    "canvas",
+    "check_port",
+    "collect_settings",
+    "drawn",
+    "line",
+    "read_run",
+    "serve",
+    "train_command",
+    "verdict",
+    "view_bias",
+    "watching",
+    "write_report",
+]
 
 _HOMES = {
+    "Axis": "figure_spec",
+    "COLOURS": "matplotlib_figures",
+    "DemonstrationPool": "demonstration_pool",
+    "Figure": "figure_spec",
+    "Interval": "figure_spec",
+    "Line": "figure_spec",
+    "Mapper": "embedding_map",
+    "Mark": "figure_spec",
+    "Panel": "figure_spec",
+    "Projection": "embedding_map",
     "Report": "build",
     "ReportBuilder": "build",
-    "write_report": "build",
+    "canvas": "matplotlib_figures",
+    "check_port": "live",
+    "collect_settings": "success",
+    "drawn": "matplotlib_figures",
+    "line": "figure_spec",
+    "read_run": "run_record",
     "serve": "live",
+    "train_command": "reproduce",
+    "verdict": "summary",
+    "view_bias": "weight_analysis",
     "watching": "live",
+    "write_report": "build",
 }
 
 

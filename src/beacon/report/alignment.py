@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from beacon.analysis.alignment import balanced_pool, cross_domain_neighbours
 from beacon.weighting import KNN, DiscrepancyInputs, DomainClassifier
 from beacon.weighting.discrepancy.neighbors import nearest
 
@@ -33,7 +34,13 @@ class Alignment:
 def measure_alignment(
     features: NDArray[np.float32], on_target: NDArray[np.bool_], demos: NDArray[np.int64]
 ) -> Alignment:
-    """Compare source and target rows of features (P, D); windows of one demonstration never vouch for it."""
+    """Compare source and target rows of features; windows of one demonstration never vouch for it.
+
+    Args:
+        features: (P, D).
+        on_target: which rows are the target's, (P,).
+        demos: the demonstration of every row, (P,).
+    """
     source, target = ~on_target, on_target
     if not source.any() or not target.any():
         return Alignment(None, None, None, None)
@@ -53,31 +60,18 @@ def measure_alignment(
         auc = None
         if min(len(np.unique(demos[source])), len(np.unique(demos[target]))) >= 2:
             auc = float(DomainClassifier(folds=FOLDS)(inputs).diagnostics["auc"])
-    share, chance = _cross_domain_neighbours(tensor, on_target, demos)
+    share, chance = _neighbours(tensor, on_target, demos)
     return Alignment(auc, share, chance, discrepancy)
 
 
-def _cross_domain_neighbours(
+def _neighbours(
     features: torch.Tensor, on_target: NDArray[np.bool_], demos: NDArray[np.int64]
 ) -> tuple[float | None, float | None]:
-    """Mean share of the nearest windows of other demonstrations that are of the other side, and by chance.
-
-    In a pool with as many windows of either side, so that neither is near only because it is large.
-    """
-    rng = np.random.default_rng(0)
-    sides = [np.flatnonzero(on_target), np.flatnonzero(~on_target)]
-    size = min(map(len, sides))
-    pool = np.concatenate([np.sort(rng.permutation(side)[:size]) for side in sides])
-    if any(len(np.unique(demos[side])) < 2 for side in sides):
+    """The share of a window's nearest windows that are of the other side, and by chance."""
+    if any(len(np.unique(demos[side])) < 2 for side in (on_target, ~on_target)):
         return None, None  # alone in its domain, a demonstration has only strangers for neighbours
-    groups, side = demos[pool], on_target[pool]
-    found = nearest(features[pool], features[pool], NEIGHBOURS, groups, groups)
-    near = np.isfinite(found.distances.numpy())
-    other = side[found.indices.numpy()] != side[:, None]
-    counted = near.sum(axis=1)
-    usable = counted > 0
-    if not usable.any():
-        return None, None
-    share = (other & near).sum(axis=1)[usable] / counted[usable]
-    own = np.array([(groups == group).sum() for group in groups])
-    return float(share.mean()), float((size / (len(pool) - own)).mean())
+    pool = balanced_pool(on_target)
+    groups = demos[pool]
+    neighbours = nearest(features[pool], features[pool], NEIGHBOURS, groups, groups)
+    near = np.isfinite(neighbours.distances.numpy())
+    return cross_domain_neighbours(neighbours.indices.numpy(), near, on_target[pool], groups)

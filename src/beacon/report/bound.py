@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from beacon.report.markup import Content, Markup, join, table, tag
-from beacon.report.views import RunView
+from beacon.report.run_view import RunView
 from beacon.weighting import BoundReport, bound_report
 
 TERMS = (
@@ -34,15 +34,17 @@ def run_bound(view: RunView) -> BoundReport | None:
 
 def bound_table(views: list[RunView]) -> Markup | None:
     """A column a run; what is not known or does not apply is a word, never a number."""
-    found = [(view, report) for view in views if (report := run_bound(view)) is not None]
-    if not found:
+    reports = [(view, report) for view in views if (report := run_bound(view)) is not None]
+    if not reports:
         return None
     rows: list[list[Content]] = []
     for name, words in TERMS:
-        rows.append([words, *(_value(report, name) for _, report in found)])
-    heads = ["Term", *(view.title for view, _ in found)]
+        rows.append([words, *(_value(report, name) for _, report in reports)])
+    heads = ["Term", *(view.title for view, _ in reports)]
     notes = [
-        tag("p", f"{view.title}: {report.reason}.", class_="note") for view, report in found if report.reason
+        tag("p", f"{view.title}: {report.reason}.", class_="note")
+        for view, report in reports
+        if report.reason
     ]
     return join([table(heads, rows, numeric=range(1, len(heads))), notes])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
@@ -11,17 +11,25 @@ from pathlib import Path
 from beacon import __version__
 from beacon.errors import UserError
 from beacon.files import write_bytes
-from beacon.report import configuration, glance, learning, origins, sections, success, weights
-from beacon.report.embedding import Mapper, Projection
-from beacon.report.library import Library, find_libraries, run_numbers, task_of
+from beacon.report import (
+    configuration,
+    sections,
+    success,
+    summary,
+    training_curves,
+    weight_analysis,
+    weight_figures,
+)
+from beacon.report.demonstration_pool import DemonstrationPool, find_pools, pool_numbers, task_of
+from beacon.report.embedding_map import Mapper, Projection
+from beacon.report.figure_spec import Figure
 from beacon.report.markup import Markup, join, script_data, tag
-from beacon.report.payload import LibraryAssets, figure_payload, gallery, library_payload, run_payload
-from beacon.report.placements import InitialDistance
-from beacon.report.records import Missing, RunRecord, read_runs
+from beacon.report.page_data import PoolAssets, figure_data, gallery, pool_data, run_data
 from beacon.report.reproduce import evaluate_command
 from beacon.report.rollouts import Rollout, collect_rollouts
-from beacon.report.spec import Figure
-from beacon.report.views import RunView
+from beacon.report.run_record import Missing, RunRecord, read_runs
+from beacon.report.run_view import RunView
+from beacon.runs.initial_states import InitialDistance
 from beacon.training.config import DataOptions
 
 SCRIPTS = ("core.js", "charts.js", "demonstrations.js", "map.js", "start.js")
@@ -36,7 +44,7 @@ class Report:
     html: str
     figures: list[Figure]
     views: list[RunView]
-    assets: list[LibraryAssets]
+    assets: list[PoolAssets]
 
 
 class ReportBuilder:
@@ -57,8 +65,8 @@ class ReportBuilder:
             raise UserError(f"{len(paths)} runs do not fit into one report; at most {MOST_RUNS} do")
         self.paths, self.live, self.out = paths, live, out
         self._mapper = Mapper(projection, cached_only=live)
-        self._assets: dict[int, LibraryAssets] = {}
-        self._libraries: dict[tuple[DataOptions | None, ...], list[Library | None]] = {}
+        self._assets: dict[int, PoolAssets] = {}
+        self._pools: dict[tuple[DataOptions | None, ...], list[DemonstrationPool | None]] = {}
         self._say: Say = say or (lambda _: None)
 
     def build(self) -> Report:
@@ -75,61 +83,62 @@ class ReportBuilder:
         html = self._page(views, assets, settings, figures, rollouts)
         return Report(html, [f for f in figures.values() if not f.empty], views, assets)
 
-    def _views(self, records: list[RunRecord]) -> tuple[list[RunView], list[LibraryAssets]]:
+    def _views(self, records: list[RunRecord]) -> tuple[list[RunView], list[PoolAssets]]:
         self._say("reading the demonstrations")
-        libraries = self._find_libraries(records)
+        pools = self._find_pools(records)
         plain = []
-        for place, (record, library) in enumerate(zip(records, libraries, strict=True)):
-            plain.append(RunView(record, place, library, None, run_numbers(record, library)))
-        used = list({id(library): library for library in libraries if library is not None}.values())
+        for index, (record, pool) in enumerate(zip(records, pools, strict=True)):
+            plain.append(RunView(record, index, pool, None, pool_numbers(record, pool)))
+        used = list({id(pool): pool for pool in pools if pool is not None}.values())
         assets = []
-        for library in used:
-            if id(library) not in self._assets:
+        for pool in used:
+            if id(pool) not in self._assets:
                 self._say("making filmstrips")
-                mine = [view for view in plain if view.library is library]
-                ends = [demo for view in mine for part in gallery(view).values() for demo in part]
-                self._assets[id(library)] = LibraryAssets.make(library, ends)
-            assets.append(self._assets[id(library)])
+                members = [view for view in plain if view.pool is pool]
+                ends = [demo for view in members for part in gallery(view).values() for demo in part]
+                self._assets[id(pool)] = PoolAssets.make(pool, ends)
+            assets.append(self._assets[id(pool)])
         views = []
         for view in plain:
-            home = next((i for i, library in enumerate(used) if library is view.library), None)
-            views.append(self._complete(view, home, None if home is None else assets[home]))
+            shown = next((i for i, pool in enumerate(used) if pool is view.pool), None)
+            views.append(self._complete(view, shown, None if shown is None else assets[shown]))
         return views, assets
 
-    def _complete(self, view: RunView, place: int | None, assets: LibraryAssets | None) -> RunView:
+    def _complete(self, view: RunView, pool_index: int | None, assets: PoolAssets | None) -> RunView:
         """The view with initial distances and the map."""
         distance, embedding = None, None
         if assets is not None:
             if isinstance(assets.distance, InitialDistance):
                 distance = assets.distance
             elif view.record.windows is not None:
-                view.record.note("origins", f"Weight against initial distance is left out. {assets.distance}")
+                view.record.note(
+                    "weight-analysis", f"Weight against initial distance is left out. {assets.distance}"
+                )
             self._say(f"mapping embeddings of {view.name}")
-            embedding = self._mapper(view.record, assets.library, assets.demos, assets.times)
-        return RunView(view.record, view.place, view.library, place, view.numbers, distance, embedding)
+            embedding = self._mapper(view.record, assets.pool, assets.demos, assets.times)
+        return replace(view, pool_index=pool_index, distance=distance, map=embedding)
 
-    def _find_libraries(self, records: list[RunRecord]) -> list[Library | None]:
+    def _find_pools(self, records: list[RunRecord]) -> list[DemonstrationPool | None]:
         """Read once: demonstrations do not change while a run goes on."""
         key = tuple(record.data for record in records)
-        if key not in self._libraries or None in self._libraries[key]:
-            self._libraries[key] = find_libraries(records)
-        return self._libraries[key]
+        if key not in self._pools or None in self._pools[key]:
+            self._pools[key] = find_pools(records)
+        return self._pools[key]
 
     def _page(
         self,
         views: list[RunView],
-        assets: list[LibraryAssets],
+        assets: list[PoolAssets],
         settings: list[success.Setting],
         figures: dict[str, Figure],
         rollouts: list[Rollout],
     ) -> str:
         body = _body(views, settings, figures, rollouts, self.out)
         data = {
-            "figures": {key: figure_payload(figure) for key, figure in figures.items() if not figure.empty},
-            "libraries": [library_payload(part) for part in assets],
+            "figures": {key: figure_data(figure) for key, figure in figures.items() if not figure.empty},
+            "pools": [pool_data(part) for part in assets],
             "runs": [
-                run_payload(view, None if view.library_place is None else assets[view.library_place])
-                for view in views
+                run_data(view, None if view.pool_index is None else assets[view.pool_index]) for view in views
             ],
             "live": self.live,
         }
@@ -173,11 +182,11 @@ def write_report(
 
 
 SECTIONS = {
-    "glance": "At a glance",
+    "summary": "Summary",
     "success": "Success",
-    "learning": "Learning",
+    "training": "Training",
     "weights": "Weights",
-    "origins": "Where weights come from",
+    "weight-analysis": "What the weights follow",
     "map": "Embedding map",
     "gallery": "Demonstrations",
     "bound": "Bound",
@@ -193,17 +202,17 @@ def _contents() -> Markup:
 def _figures(views: list[RunView], settings: list[success.Setting]) -> dict[str, Figure]:
     made = [
         success.success_figure(settings),
-        learning.learning_figure(views),
-        learning.objective_figure(views),
-        weights.evolution_figure(views),
-        weights.distribution_figure(views),
-        weights.mass_figure(views),
-        weights.domain_weights_figure(views),
-        origins.phase_figure(views),
-        origins.coverage_figure(views),
-        origins.cause_figure(views),
-        origins.flaws_figure(views),
-        *(origins.rank_figure(view) for view in views if view.record.windows is not None),
+        training_curves.learning_figure(views),
+        training_curves.objective_figure(views),
+        weight_figures.evolution_figure(views),
+        weight_figures.distribution_figure(views),
+        weight_figures.mass_figure(views),
+        weight_figures.domain_weights_figure(views),
+        weight_analysis.phase_figure(views),
+        weight_analysis.coverage_figure(views),
+        weight_analysis.cause_figure(views),
+        weight_analysis.corruption_figure(views),
+        *(weight_analysis.rank_figure(view) for view in views if view.record.windows is not None),
     ]
     return {figure.key: figure for figure in made}
 
@@ -220,29 +229,29 @@ def _body(
     def lacking(*keys: str) -> list[tuple[str, Missing]]:
         return [(run, part) for run, part in missing if part.section in keys]
 
-    def places(*keys: str) -> Markup:
+    def figure_grid(*keys: str) -> Markup:
         return sections.figure_grid(figures[key] for key in keys)
 
     ranks = [figure for key, figure in figures.items() if key.startswith("rank-") and not figure.empty]
     return join(
         [
-            glance.glance_section(views, settings),
+            summary.summary_section(views, settings),
             sections.success_section(settings, figures["success"], lacking("success")),
             sections.section(
-                "learning", "Learning", places("learning", "objective"), missing=lacking("learning")
+                "training", "Training", figure_grid("learning", "objective"), missing=lacking("training")
             ),
             sections.section(
                 "weights",
                 "Weights",
                 _weightless(views),
-                places("weight-evolution", "weight-distribution", "mass", "domain-weights"),
+                figure_grid("weight-evolution", "weight-distribution", "mass", "domain-weights"),
                 missing=lacking("weights"),
             ),
             sections.section(
-                "origins",
-                "Where the weights come from",
-                places("flaws", "coverage", "causes", "phase"),
-                missing=lacking("origins"),
+                "weight-analysis",
+                "What the weights follow",
+                figure_grid("corruption", "coverage", "causes", "phase"),
+                missing=lacking("weight-analysis"),
             ),
             sections.map_section(views, lacking("map")),
             sections.gallery_section(views, ranks, lacking("gallery")),
@@ -255,7 +264,7 @@ def _body(
 
 def _weightless(views: list[RunView]) -> Markup | None:
     """Names the runs that the sections about weights pass over because their method has none."""
-    names = [view.title for view in views if not view.record.weighs and not view.record.refreshes]
+    names = [view.title for view in views if not view.record.weighs and not view.record.metrics.refreshes]
     if not names:
         return None
     return tag(
@@ -267,15 +276,13 @@ def _note_missing(view: RunView) -> None:
     """What a reader would look for in vain, said where they would look."""
     record = view.record
     if not record.evaluations:
-        command = evaluate_command(record.path, None, task_of(view.library))
+        command = evaluate_command(record.path, None, task_of(view.pool))
         record.note("success", "This run has no evaluation; run:", command)
     if record.train_config is None:
         record.note("gallery", "Without a configuration the demonstrations of this run are unknown.")
     if view.map is None and not any(part.section == "map" for part in record.missing):
         why = (
-            "Without its demonstrations the run has no map."
-            if view.library is None
-            else "No map was asked for."
+            "Without its demonstrations the run has no map." if view.pool is None else "No map was asked for."
         )
         record.note("map", why)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import yaml
 
 from beacon.report.markup import Content, Markup, join, table, tag
-from beacon.report.records import Missing
 from beacon.report.reproduce import evaluate_command, flat, report_command, train_command
+from beacon.report.run_record import Missing
+from beacon.report.run_view import RunView
 from beacon.report.sections import plain, run_label, section
-from beacon.report.views import RunView
 
 MANY = 12  # differing options to show before the rest is folded away
 
@@ -44,9 +44,9 @@ def _facts(views: list[RunView]) -> Markup:
     rows: list[list[Content]] = []
     for view in views:
         record = view.record
-        versions = dict(record.description.get("versions", {}))
+        versions = dict(record.versions)
         for evaluation in record.evaluations[:1]:
-            versions |= evaluation.result.get("versions", {})
+            versions |= evaluation.versions
         planned = record.planned_steps
         rows.append(
             [
@@ -73,7 +73,7 @@ def _differences(views: list[RunView]) -> Markup:
     ]
     if not rows:
         return tag("p", "All runs have the same configuration.", class_="note")
-    found = table(["Option", *(view.title for view in views)], rows)
+    differences = table(["Option", *(view.title for view in views)], rows)
     if len(rows) > MANY:
-        found = tag("details", tag("summary", f"{len(rows)} options differ"), found)
-    return join([tag("h3", "Where the runs differ"), found])
+        differences = tag("details", tag("summary", f"{len(rows)} options differ"), differences)
+    return join([tag("h3", "Where the runs differ"), differences])

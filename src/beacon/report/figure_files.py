@@ -11,10 +11,10 @@ import numpy as np
 
 from beacon.files import replacing
 from beacon.report.build import Report
-from beacon.report.drawing import COLOURS, canvas, drawn
-from beacon.report.payload import LibraryAssets, gallery
+from beacon.report.matplotlib_figures import COLOURS, canvas, drawn
+from beacon.report.page_data import PoolAssets, gallery
 from beacon.report.pictures import steps_shown
-from beacon.report.views import RunView
+from beacon.report.run_view import RunView
 
 FORMATS = ("svg", "pdf")
 STRIP_FRAMES = 8
@@ -28,12 +28,12 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
         with draw as sheet:
             sheet.draw_without_rendering()
             sheet.set_layout_engine("none")  # arranged once is enough for all formats
-            for kind in FORMATS:
-                path = folder / f"{key}.{kind}"
+            for file_format in FORMATS:
+                path = folder / f"{key}.{file_format}"
                 # Without a date, so that the same figure is the same file.
-                metadata = {"Date": None} if kind == "svg" else {"CreationDate": None}
+                metadata = {"Date": None} if file_format == "svg" else {"CreationDate": None}
                 with replacing(path) as temporary:
-                    sheet.savefig(temporary, format=kind, metadata=metadata, bbox_inches="tight")
+                    sheet.savefig(temporary, format=file_format, metadata=metadata, bbox_inches="tight")
                 written.append(path)
     return written
 
@@ -42,53 +42,52 @@ def _all(report: Report) -> Iterator[tuple[str, Any]]:
     for figure in report.figures:
         yield figure.key, drawn(figure)
     for view in report.views:
-        if view.library_place is None:
+        if view.pool_index is None:
             continue
-        assets = report.assets[view.library_place]
+        assets = report.assets[view.pool_index]
         if view.map is not None and view.map.planes:
-            yield f"map-{view.place}", _map(view, assets)
-        if assets.library.camera is not None:
-            yield f"gallery-{view.place}", _gallery(view)
+            yield f"map-{view.index}", _map(view, assets)
+        if assets.pool.camera is not None and any(gallery(view).values()):
+            yield f"gallery-{view.index}", _gallery(view)
 
 
 @contextmanager
-def _map(view: RunView, assets: LibraryAssets) -> Iterator[Any]:
+def _map(view: RunView, assets: PoolAssets) -> Iterator[Any]:
     """Rows: features. Columns: before and after by domain, after by weight."""
-    assert view.map is not None and view.library is not None
-    library, planes = view.library, view.map.planes
-    domain = library.domain[assets.demos]
+    assert view.map is not None and view.pool is not None
+    pool, planes = view.pool, view.map.planes
+    domain = pool.domain[assets.demos]
     weights = _weights(view, assets)
     columns = ["before", "after", *(["weight"] if weights is not None else [])]
     with canvas(len(columns), len(planes), 2.6, 2.6) as (sheet, axes):
-        for row, (space, found) in zip(axes, planes.items(), strict=True):
+        for row, (space, by_time) in zip(axes, planes.items(), strict=True):
             for axis, column in zip(row, columns, strict=True):
-                plane = found["after" if column == "weight" else column]
+                plane = by_time["after" if column == "weight" else column]
                 if column == "weight":
                     assert weights is not None
                     known = np.isfinite(weights)
-                    top = np.quantile(
-                        weights[known & (domain != library.target)], 0.98
-                    )  # the target is above
+                    source = weights[known & (domain != pool.target)]
+                    top = np.quantile(source, 0.98) if len(source) else None  # the target is above
                     dots = axis.scatter(
                         *plane[known].T, c=weights[known], s=3, linewidths=0, cmap="viridis", vmin=0, vmax=top
                     )
                     sheet.colorbar(dots, ax=axis, label="weight q")
                 else:
-                    for place, name in enumerate(library.domains):
-                        mine = domain == place
-                        colour = "target" if place == library.target else f"source{place % 6}"
-                        axis.scatter(*plane[mine].T, s=3, linewidths=0, color=COLOURS[colour], label=name)
+                    for number, name in enumerate(pool.domains):
+                        members = domain == number
+                        colour = "target" if number == pool.target else f"source{number % 6}"
+                        axis.scatter(*plane[members].T, s=3, linewidths=0, color=COLOURS[colour], label=name)
                 axis.set(xticks=[], yticks=[], title=f"{space}, {column}")
         axes[0][0].legend(markerscale=3)
         yield sheet
 
 
-def _weights(view: RunView, assets: LibraryAssets) -> Any:
+def _weights(view: RunView, assets: PoolAssets) -> Any:
     """Of the points of the map, NaN where the run has none."""
     table = view.record.windows
-    if table is None or view.numbers is None:
+    if table is None or view.pool_numbers is None:
         return None
-    start = dict(zip(view.numbers.tolist(), table.starts.tolist(), strict=True))
+    start = dict(zip(view.pool_numbers.tolist(), table.starts.tolist(), strict=True))
     return np.array(
         [
             table.weight[start[d] + t] if d in start else np.nan
@@ -100,15 +99,19 @@ def _weights(view: RunView, assets: LibraryAssets) -> Any:
 @contextmanager
 def _gallery(view: RunView) -> Iterator[Any]:
     """Filmstrips of the demonstrations at both ends, with the weight along time."""
-    assert view.library is not None
-    library, table = view.library, view.record.windows
-    ends = {kind: demos[:ROWS] for kind, demos in gallery(view).items() if demos}
+    assert view.pool is not None
+    pool, table = view.pool, view.record.windows
+    ends = {end: demos[:ROWS] for end, demos in gallery(view).items() if demos}
     titles = {"kept": "most kept", "faded": "most faded", "some": "demonstrations"}
     rows = max(map(len, ends.values()))
-    own = {} if view.numbers is None else {int(demo): place for place, demo in enumerate(view.numbers)}
+    own = (
+        {}
+        if view.pool_numbers is None
+        else {int(demo): number for number, demo in enumerate(view.pool_numbers)}
+    )
     top = 1e-9 if table is None else float(table.weight[view.source_windows].max(initial=1e-9))
     with canvas(len(ends), rows * 2, 4.2, 0.52) as (sheet, axes):
-        for column, (kind, demos) in enumerate(ends.items()):
+        for column, (end, demos) in enumerate(ends.items()):
             for row in range(rows):
                 picture, curve = axes[2 * row][column], axes[2 * row + 1][column]
                 picture.axis("off")
@@ -116,9 +119,9 @@ def _gallery(view: RunView) -> Iterator[Any]:
                 if row >= len(demos):
                     continue
                 demo = demos[row]
-                frames = library.frames(demo, steps_shown(int(library.lengths[demo]), STRIP_FRAMES))
+                frames = pool.frames(demo, steps_shown(int(pool.lengths[demo]), STRIP_FRAMES))
                 picture.imshow(np.concatenate([frame[..., :3] for frame in frames], axis=1), aspect="equal")
-                label = f"{titles[kind]}: {library.names[demo]}" if row == 0 else library.names[demo]
+                label = f"{titles[end]}: {pool.names[demo]}" if row == 0 else pool.names[demo]
                 if table is not None and demo in own:
                     start, length = table.starts[own[demo]], table.lengths[own[demo]]
                     weight = table.weight[start : start + length]
@@ -127,6 +130,7 @@ def _gallery(view: RunView) -> Iterator[Any]:
                     )
                     curve.set_ylim(0, top)
                     label += f", mean weight {weight.mean():.2f}"
-                flaw = library.flaws[demo]
-                picture.set_title(f"{label} ({flaw})" if flaw else label, loc="left", fontsize=6, pad=2)
+                corruption = pool.corruption[demo]
+                title = f"{label} ({corruption})" if corruption else label
+                picture.set_title(title, loc="left", fontsize=6, pad=2)
         yield sheet

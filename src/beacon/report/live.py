@@ -15,13 +15,15 @@ from pathlib import Path
 
 from beacon.errors import RunError, UserError
 from beacon.report.build import ReportBuilder
-from beacon.report.embedding import Projection
+from beacon.report.embedding_map import Projection
 from beacon.report.markup import join, tag
+from beacon.report.run_record import first_line
+from beacon.runs import Run
 
 ADDRESS = "127.0.0.1"
 PORT = 8765
 SHORTEST = 5.0  # seconds between two pages: training must not wait for its report
-WATCHED = ("config.yaml", "metrics.jsonl", "weights/episodes.parquet", "checkpoints/last")
+IDLE = 15.0  # seconds after which a connection that asks for nothing is closed
 
 
 class LivePage:
@@ -52,13 +54,14 @@ class LivePage:
         try:
             return self._builder.build().html.encode()
         except (UserError, RunError) as error:  # a run that has not begun yet
-            text = tag("p", f"Nothing to show yet: {error}")
-            return f'<!DOCTYPE html><meta http-equiv="refresh" content="3">{join(text)}'.encode()
+            return _message(f"Nothing to show yet: {error}")
+        except Exception as error:  # a file that is damaged in a way nobody thought of: training goes on
+            return _message(f"The page could not be made: {type(error).__name__}: {first_line(error)}")
 
     def _fingerprint(self) -> str:
         parts = []
         for path in self._paths:
-            for file in [*(path / name for name in WATCHED), *sorted((path / "eval").glob("*.json"))]:
+            for file in Run(path).watched_files:
                 try:
                     stat = file.stat()
                     parts.append(f"{file}:{stat.st_mtime_ns}:{stat.st_size}")
@@ -67,12 +70,17 @@ class LivePage:
         return str(hash(tuple(parts)))
 
 
+def _message(text: str) -> bytes:
+    """A page of one line that asks again."""
+    return f'<!DOCTYPE html><meta http-equiv="refresh" content="3">{join(tag("p", text))}'.encode()
+
+
 def check_port(option: str, port: int) -> None:
     """Refuse a port at which nothing can be served."""
     try:
-        with socket.socket() as place:
-            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
-            place.bind((ADDRESS, port))
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+            listener.bind((ADDRESS, port))
     except OverflowError:
         raise UserError(f"{option} {port}: must be from 0 to 65535") from None
     except OSError as error:
@@ -99,6 +107,7 @@ class LiveServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: LiveServer
+    timeout = IDLE
 
     def do_GET(self) -> None:
         host = self.headers.get("Host", "").rsplit(":", 1)[0]
@@ -111,13 +120,13 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_error(404)
 
-    def _answer(self, content: bytes, kind: str) -> None:
+    def _answer(self, content: bytes, content_type: str) -> None:
         self.send_response(200)
-        self.send_header("Content-Type", kind)
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
-        with suppress(BrokenPipeError, ConnectionResetError):  # the reader went on to a newer page
+        with suppress(OSError):  # the reader went on to a newer page, or reads too slowly
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from beacon.methods import DEFAULT_METHOD, METHODS
-from beacon.report.records import Evaluation, RunRecord
+from beacon.report.run_record import RunRecord
+from beacon.runs import Evaluation
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
 
 REPEATED = ("source", "rename")  # options that are said once for each value
@@ -72,22 +73,22 @@ def _arguments(value: Any, default: Any, prefix: str = "") -> list[str]:
     words: list[str] = []
     hints = get_type_hints(type(value), include_extras=True)
     for entry in fields(value):
-        mine, theirs = getattr(value, entry.name), getattr(default, entry.name)
+        setting, usual = getattr(value, entry.name), getattr(default, entry.name)
         option = f"--{prefix}{entry.name.replace('_', '-')}"
-        if is_dataclass(mine):
+        if is_dataclass(setting):
             # A nested part has its name before its options, unless it was annotated to have none.
             bare = any(getattr(note, "name", None) == "" for note in _notes(hints[entry.name]))
-            words += _arguments(mine, theirs, prefix if bare else f"{option.removeprefix('--')}.")
-        elif mine == theirs:
+            words += _arguments(setting, usual, prefix if bare else f"{option.removeprefix('--')}.")
+        elif setting == usual:
             continue
-        elif isinstance(mine, bool):
-            words.append(option if mine else f"--{prefix}no-{entry.name.replace('_', '-')}")
-        elif isinstance(mine, tuple) and entry.name in REPEATED:
-            words += [word for item in mine for word in (option, str(item))]
-        elif isinstance(mine, tuple):
-            words += [option, *map(str, mine)]
+        elif isinstance(setting, bool):
+            words.append(option if setting else f"--{prefix}no-{entry.name.replace('_', '-')}")
+        elif isinstance(setting, tuple) and entry.name in REPEATED:
+            words += [word for item in setting for word in (option, str(item))]
+        elif isinstance(setting, tuple):
+            words += [option, *map(str, setting)]
         else:
-            words += [option, str(mine)]
+            words += [option, str(setting)]
     return words
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from beacon.report.pictures import Quality, data_uri, read_film, sprite
-from beacon.report.views import RunView
+from beacon.report.run_view import RunView
 
 STRIP = Quality(96, 12, 70)
-MOST = 4  # of each kind and run
+MOST = 4  # of each outcome and run
 MOST_BYTES = 2_500_000  # of all strips, before base64
 
 
@@ -28,17 +28,17 @@ class Rollout:
 
 def collect_rollouts(views: list[RunView]) -> list[Rollout]:
     """Successes and failures of every run that were filmed; a film that cannot be read is noted."""
-    found: list[Rollout] = []
+    rollouts: list[Rollout] = []
     room = MOST_BYTES
     for view in views:
         for evaluation in view.record.evaluations:
-            for kind in ("success", "failure"):
-                for film in sorted(evaluation.path.with_suffix("").glob(f"{kind}-*.mp4"))[:MOST]:
-                    rollout, size = _read(view, film, " ".join(evaluation.setting), kind == "success")
+            for outcome in ("success", "failure"):
+                for film in sorted(evaluation.path.with_suffix("").glob(f"{outcome}-*.mp4"))[:MOST]:
+                    rollout, size = _read(view, film, " ".join(evaluation.setting), outcome == "success")
                     if rollout is not None and size <= room:
-                        found.append(rollout)
+                        rollouts.append(rollout)
                         room -= size
-    return found
+    return rollouts
 
 
 def _read(view: RunView, film: Path, setting: str, success: bool) -> tuple[Rollout | None, int]:

@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from beacon.report.bound import bound_table
-from beacon.report.library import task_of
+from beacon.report.demonstration_pool import task_of
+from beacon.report.figure_spec import Figure
 from beacon.report.markup import Content, Markup, join, table, tag
-from beacon.report.records import Missing
 from beacon.report.reproduce import evaluate_command
 from beacon.report.rollouts import Rollout
-from beacon.report.spec import Figure
+from beacon.report.run_record import Missing
+from beacon.report.run_view import RunView
 from beacon.report.success import Setting, criterion_words
-from beacon.report.views import RunView
 
 
-def figure_place(figure: Figure) -> Markup:
+def figure_slot(figure: Figure) -> Markup:
     """Where the script draws a figure."""
     return tag(
         "figure",
@@ -30,7 +30,7 @@ def figure_place(figure: Figure) -> Markup:
 
 def figure_grid(figures: Iterable[Figure]) -> Markup:
     """Figures one below the other; those of a single panel side by side."""
-    return tag("div", [figure_place(figure) for figure in figures if not figure.empty], class_="figures")
+    return tag("div", [figure_slot(figure) for figure in figures if not figure.empty], class_="figures")
 
 
 def section(
@@ -133,12 +133,17 @@ def map_section(views: list[RunView], missing: list[tuple[str, Missing]]) -> Mar
     )
     controls = tag(
         "div",
-        _choice("map-run", "Run", [(str(view.place), view.title) for view in shown]),
+        _choice("map-run", "Run", [(str(view.index), view.title) for view in shown]),
         _choice("map-space", "Features", [(s, _space(s)) for s in first.planes]),
         _choice(
             "map-colour",
             "Colour",
-            [("domain", "domain"), ("weight", "weight"), ("phase", "phase"), ("flaw", "known flaw")],
+            [
+                ("domain", "domain"),
+                ("weight", "weight"),
+                ("phase", "phase"),
+                ("corruption", "known corruption"),
+            ],
         ),
         tag("span", id="map-legend", class_="legend"),
         class_="controls",
@@ -168,8 +173,8 @@ def _alignment(shown: list[RunView]) -> Markup:
     rows: list[list[Content]] = []
     for view in shown:
         assert view.map is not None
-        for space, found in view.map.alignment.items():
-            before, after = found["before"], found["after"]
+        for space, numbers in view.map.alignment.items():
+            before, after = numbers["before"], numbers["after"]
             rows.append(
                 [
                     run_label(view),
@@ -199,11 +204,11 @@ def gallery_section(
     views: list[RunView], figures: list[Figure], missing: list[tuple[str, Missing]]
 ) -> Markup:
     """Filmstrips of the demonstrations at both ends; the script fills them in for the chosen run."""
-    shown = [view for view in views if view.library is not None]
+    shown = [view for view in views if view.pool is not None]
     if not shown:
         return section("gallery", "Demonstrations", missing=missing)
-    weighing = [view for view in shown if view.record.windows is not None and view.numbers is not None]
-    options = [(str(view.place), view.title) for view in (weighing or shown)]
+    weighing = [view for view in shown if view.record.windows is not None and view.pool_numbers is not None]
+    options = [(str(view.index), view.title) for view in (weighing or shown)]
     intro = (
         "The source demonstrations with the largest and the smallest mean weight, with the weight along "
         "time below their frames. Select one to look closer."
@@ -215,7 +220,7 @@ def gallery_section(
         "Demonstrations, most kept and most faded" if weighing else "Demonstrations",
         tag("div", _choice("gallery-run", "Run", options), class_="controls"),
         tag("div", id="gallery-strips"),
-        [tag("div", figure_place(figure), data_run=figure.key.removeprefix("rank-")) for figure in figures],
+        [tag("div", figure_slot(figure), data_run=figure.key.removeprefix("rank-")) for figure in figures],
         missing=missing,
         intro=intro,
     )
@@ -223,13 +228,13 @@ def gallery_section(
 
 def bound_section(views: list[RunView]) -> Markup:
     """The bound's terms."""
-    found = bound_table(views)
+    terms = bound_table(views)
     intro = (
         "The terms of the generalization bound that BEACON minimises, at the last weights. It holds only for "
         "weights near the target's own distribution; where it does not, no number is given for it."
     )
     lacking = tag("p", "No run of this report has weights with losses and a target.", class_="missing")
-    return section("bound", "Bound diagnostics", found or lacking, intro=intro)
+    return section("bound", "Bound diagnostics", terms or lacking, intro=intro)
 
 
 def rollouts_section(
@@ -239,7 +244,7 @@ def rollouts_section(
     if not rollouts:
         run = views[0].record
         example = evaluate_command(
-            run.path, run.evaluations[0] if run.evaluations else None, task_of(views[0].library)
+            run.path, run.evaluations[0] if run.evaluations else None, task_of(views[0].pool)
         )
         missing = [
             *missing,

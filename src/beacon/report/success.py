@@ -6,10 +6,10 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from beacon.report.records import Evaluation
-from beacon.report.spec import Axis, Figure, Interval, Panel
-from beacon.report.views import RunView
-from beacon.sim.statistics import mcnemar_exact, wilson
+from beacon.analysis import holm, mcnemar_exact, wilson
+from beacon.report.figure_spec import Axis, Figure, Interval, Panel
+from beacon.report.run_view import RunView
+from beacon.runs import Evaluation
 
 LEVEL = 0.05
 
@@ -77,7 +77,7 @@ def collect_settings(views: list[RunView]) -> list[Setting]:
     for view in views:
         for evaluation in view.record.evaluations:
             groups.setdefault((evaluation.setting, evaluation.states), []).append((view, evaluation))
-    found = []
+    settings = []
     for (key, states), members in sorted(groups.items(), key=lambda item: -len(item[1])):
         criteria = dict.fromkeys(c for _, evaluation in members for c in evaluation.criteria)
         rates = [
@@ -87,8 +87,8 @@ def collect_settings(views: list[RunView]) -> list[Setting]:
             if criterion in evaluation.result["rates"]
         ]
         comparisons = [pair for criterion in criteria for pair in _compare(members, criterion)]
-        found.append(Setting(key, states, rates, comparisons))
-    return found
+        settings.append(Setting(key, states, rates, comparisons))
+    return settings
 
 
 def success_figure(settings: list[Setting]) -> Figure:
@@ -151,19 +151,6 @@ def _compare(members: list[tuple[RunView, Evaluation]], criterion: str) -> list[
     ]
 
 
-def holm(p_values: list[float]) -> list[float]:
-    """Holm's step-down adjustment for several tests.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    adjusted = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = largest
-    return adjusted
-
-
 def criterion_words(criterion: str) -> str:
+    """A criterion as the page calls it."""
     return {"success": "success", "R": "success (R)", "S": "strict success (S)"}.get(criterion, criterion)

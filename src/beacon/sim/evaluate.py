@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from beacon.analysis import mcnemar_exact, wilson
 from beacon.errors import RunError, UserError
 from beacon.randomness import episode_seed
 from beacon.sim.attempts import in_order
@@ -21,7 +22,6 @@ from beacon.sim.batch import EpisodeResult, run_batch
 from beacon.sim.domains import Domain, resolve_domain
 from beacon.sim.policies import Policy, load, start_batch
 from beacon.sim.regions import REGIONS
-from beacon.sim.statistics import mcnemar_exact, wilson
 from beacon.sim.versions import software
 from beacon.sim.world import InitialState, World
 

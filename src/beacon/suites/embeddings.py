@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from beacon.errors import RunError
-from beacon.report.embedding import Mapper, Projection
-from beacon.report.library import Library
-from beacon.report.records import read_run
+from beacon.report import DemonstrationPool, Mapper, Projection, read_run
 from beacon.suites.cell import Cell
 from beacon.training.config import DataOptions
 from beacon.training.loading import load_training_sets
@@ -30,7 +28,7 @@ def measure_embeddings(cell: Cell, run: Path, data: Path) -> dict[str, Any]:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # training has warned
-        library = Library(options, load_training_sets(options))
+        library = DemonstrationPool(options, load_training_sets(options))
     demos, times = library.map_sample()
     record = read_run(run)
     projection: Projection = "umap" if find_spec("umap") is not None else "pca"

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from beacon.files import replacing
-from beacon.report.drawing import COLOURS, canvas, drawn
-from beacon.report.spec import Axis, Figure, Interval, Mark, Panel, line
+from beacon.report import COLOURS, Axis, Figure, Interval, Mark, Panel, canvas, drawn, line
 from beacon.suites.grids import Place, Suite
 from beacon.suites.sections import share
 from beacon.suites.tables import Column, Line, Rate, ResultStore, make_columns, seeds_in_words

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import chdir, suppress
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from beacon.files import write_bytes
+from beacon.runs.evaluations import evaluation_file
+from beacon.runs.run import Run
 from beacon.suites.cell import Cell, EvaluationSpec
 from beacon.suites.datasets import provide
 from beacon.suites.locks import trying
@@ -49,14 +50,14 @@ def perform(job: Assignment, tell: Tell) -> str:
         with chdir(folders.work):
             result = _perform(job, Folders(Path(), folders.results), tell)
         write_result(folders.result(cell), result)
-        _slim(folders.run(cell))
+        Run(folders.run(cell)).slim()
     return DONE
 
 
 def _perform(job: Assignment, folders: Folders, tell: Tell) -> dict[str, Any]:
+    from beacon.runs.weights_summary import summarise_weights
     from beacon.sim.versions import software
     from beacon.suites.embeddings import measure_embeddings
-    from beacon.suites.weights_summary import summarise_weights
     from beacon.training.trainer import train
 
     cell, run = job.cell, folders.run(job.cell)
@@ -96,8 +97,7 @@ def _perform(job: Assignment, folders: Folders, tell: Tell) -> dict[str, Any]:
 
 def is_trained(cell: Cell, run: Path) -> bool:
     """Whether the last checkpoint is the end: nothing is left to do, and perhaps no optimiser to do it."""
-    last = run / "checkpoints" / "last"
-    return last.exists() and last.read_text().strip() == f"{cell.steps():08d}"
+    return Run(run).checkpoints.last == cell.steps()
 
 
 def _matched_ratio(cell: Cell, folders: Folders) -> float | None:
@@ -112,8 +112,15 @@ def _evaluate(cell: Cell, wanted: EvaluationSpec, run: Path, clock: Clock, tell:
     from beacon.sim.evaluate import EvaluateConfig, evaluate
     from beacon.sim.evaluate import read_result as read_evaluation
 
-    name = f"{cell.task}-{cell.target.size}-{wanted.domain}-{wanted.region}-{wanted.seed}-{wanted.episodes}"
-    out = run / "eval" / f"{name}.json"
+    out = evaluation_file(
+        run,
+        task=cell.task,
+        size=cell.target.size,
+        domain=wanted.domain,
+        region=wanted.region,
+        seed=wanted.seed,
+        episodes=wanted.episodes,
+    )
     stage = f"{EVALUATE} in {wanted.domain}, {wanted.region} region"
     if out.exists():
         found = read_evaluation(out)
@@ -184,12 +191,3 @@ class Clock:
         self._since = now
         if self._file.parent.exists():
             write_bytes(self._file, json.dumps(self.seconds).encode())
-
-
-def _slim(run: Path) -> None:
-    """Keep what later evaluations, reports and controls need: no optimiser state, no half-time weights."""
-    for file in run.glob("checkpoints/*/optimizer.safetensors"):
-        file.unlink()
-    for table in sorted(run.glob("weights/windows-*.parquet"))[1:-1]:
-        table.unlink()
-    shutil.rmtree(run / "references", ignore_errors=True)

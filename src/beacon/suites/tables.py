@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from beacon.analysis import mcnemar_exact, wilson
 from beacon.errors import UserError
-from beacon.sim.statistics import mcnemar_exact, wilson
 from beacon.suites.cell import Cell
 from beacon.suites.grids import Place, Suite
 from beacon.suites.paper import reported

@@ -11,7 +11,6 @@ checkpoints/last                                         the name of the newest 
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from beacon.errors import RunError, UserError
-from beacon.files import sync, write_bytes, writing
 from beacon.policy.checkpoint import (
     EMA,
     RAW,
-    find_checkpoint,
     load_tensors,
     load_weights,
     save_policy,
@@ -34,9 +31,10 @@ from beacon.policy.checkpoint import (
 )
 from beacon.policy.diffusion import DiffusionPolicy
 from beacon.policy.ema import ModelEma
+from beacon.runs.checkpoints import Checkpoints, find_checkpoint
+from beacon.runs.layout import step_name
 
-OPTIMIZER, METHOD, TRAINER, LAST = "optimizer.safetensors", "method.safetensors", "trainer.json", "last"
-KEPT = "the previous checkpoint is intact"
+OPTIMIZER, METHOD, TRAINER = "optimizer.safetensors", "method.safetensors", "trainer.json"
 ADAMW = {"exp_avg", "exp_avg_sq", "step"}
 
 
@@ -61,15 +59,22 @@ def save_checkpoint(
     configuration: str,
     keep: int,
 ) -> Path:
-    """Write checkpoint ``folder/<step>``, point ``last`` at it, and remove all but the newest ``keep``."""
-    final = folder / f"{progress.step:08d}"
-    temporary = folder / f".{final.name}.partial"
-    with writing(final, KEPT):
-        for left in folder.glob(".*.partial"):  # of a run that was cut off while saving
-            shutil.rmtree(left, ignore_errors=True)
-        shutil.rmtree(final, ignore_errors=True)  # of a run that was cut off before it could name it last
+    """Write checkpoint ``folder/<step>``, point ``last`` at it, and remove all but the newest ``keep``.
+
+    Args:
+        folder: ``checkpoints/`` of the run.
+        progress: where the run stands.
+        policy: as trained.
+        ema: its moving average.
+        optimizer: AdamW, with its moments.
+        method_state: of the method.
+        normalization: of actions and proprioception.
+        preset: name of the preset.
+        configuration: digest of the run's configuration.
+        keep: checkpoints to keep.
+    """
+    with Checkpoints(folder).saving(progress.step, keep) as temporary:
         try:
-            temporary.mkdir(parents=True)
             save_policy(
                 temporary,
                 state=policy.state_dict(),
@@ -79,25 +84,13 @@ def save_checkpoint(
                 normalization=normalization,
                 preset=preset,
             )
-            save_tensors(temporary / OPTIMIZER, _optimizer_tensors(optimizer, policy))
-            save_tensors(
-                temporary / METHOD, {k: torch.from_numpy(np.array(v)) for k, v in method_state.items()}
-            )
-            where = {"epoch": progress.epoch, "step": progress.step, "configuration": configuration}
-            (temporary / TRAINER).write_text(json.dumps(where) + "\n")
-            for file in temporary.iterdir():
-                sync(file)
-            temporary.rename(final)
-            sync(folder)
-        except RunError as error:  # of the policy's own files
+        except RunError as error:  # `saving` says what became of the checkpoint
             raise error.__cause__ or error from None
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-    write_bytes(folder / LAST, f"{final.name}\n".encode(), KEPT)
-    steps = sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
-    for old in [step for step in steps if step <= progress.step][:-keep]:
-        shutil.rmtree(folder / f"{old:08d}", ignore_errors=True)
-    return final
+        save_tensors(temporary / OPTIMIZER, _optimizer_tensors(optimizer, policy))
+        save_tensors(temporary / METHOD, {k: torch.from_numpy(np.array(v)) for k, v in method_state.items()})
+        where = {"epoch": progress.epoch, "step": progress.step, "configuration": configuration}
+        (temporary / TRAINER).write_text(json.dumps(where) + "\n")
+    return folder / step_name(progress.step)
 
 
 def load_checkpoint(
@@ -143,13 +136,13 @@ def _load_optimizer(
     optimizer: torch.optim.Optimizer, policy: DiffusionPolicy, tensors: dict[str, Tensor], file: Path
 ) -> None:
     parameters = dict(policy.named_parameters())
-    found: dict[str, dict[str, Tensor]] = {}
+    moments: dict[str, dict[str, Tensor]] = {}
     for full_name, value in tensors.items():
         key, _, name = full_name.partition("/")
-        found.setdefault(key, {})[name] = value
-    if set(found) != ADAMW:
-        raise UserError(f"{file}: holds {sorted(found)}, not AdamW's {sorted(ADAMW)}")
-    for key, values in found.items():
+        moments.setdefault(key, {})[name] = value
+    if set(moments) != ADAMW:
+        raise UserError(f"{file}: holds {sorted(moments)}, not AdamW's {sorted(ADAMW)}")
+    for key, values in moments.items():
         _check_shapes(
             values, {n: p if key != "step" else torch.empty(()) for n, p in parameters.items()}, file
         )
@@ -160,9 +153,9 @@ def _load_optimizer(
             optimizer.state[parameter][key] = room.copy_(value)
 
 
-def _check_shapes(found: dict[str, Tensor], wanted: dict[str, Tensor], file: Path) -> None:
+def _check_shapes(stored: dict[str, Tensor], wanted: dict[str, Tensor], file: Path) -> None:
     """A tensor of every name and shape that the policy has, and no other: copying would stretch it to fit."""
-    for name in sorted({*found, *wanted}):
-        here, there = found.get(name), wanted.get(name)
+    for name in sorted({*stored, *wanted}):
+        here, there = stored.get(name), wanted.get(name)
         if here is None or there is None or here.shape != there.shape:
             raise UserError(f"{file}: belongs to a policy with other parameters, such as {name}")

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from beacon.errors import UserError
 from beacon.methods import EpochReport
+from beacon.runs import RunFolder
 from beacon.training.board import Board
 from beacon.training.config import TrainConfig
-from beacon.training.run_folder import RunFolder
 
 
 class RunningMeans:

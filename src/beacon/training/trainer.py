@@ -17,6 +17,7 @@ from beacon.methods import METHODS, Measurements, MethodContext
 from beacon.methods.base import Indices, Reference
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.randomness import generator
+from beacon.runs import RunFolder, WeightHistory, describe
 from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from beacon.training.config import TrainConfig
 from beacon.training.devices import choose_device
@@ -24,11 +25,9 @@ from beacon.training.feed import Feed
 from beacon.training.loading import load_training_sets, load_validation_set, observation_spec
 from beacon.training.metrics import Metrics, RunningMeans, check_loggers
 from beacon.training.optimization import half_squared_norm, learning_rate, make_optimizer
-from beacon.training.records import describe
 from beacon.training.reference import ReferencePolicy, fit_reference
-from beacon.training.run_folder import RunFolder
+from beacon.training.stored_config import check_same
 from beacon.training.sweep import Sweep, normalise
-from beacon.training.weight_history import WeightHistory
 
 CHECKPOINTS = 10  # in a run, unless said otherwise
 
@@ -56,7 +55,7 @@ def train(
     folder = RunFolder(out)
     goes_on = resume and folder.exists
     if goes_on:
-        folder.check_same(config)
+        check_same(out, config)
     else:
         folder.check_free()
     check_loggers(config)
@@ -66,7 +65,7 @@ def train(
         if goes_on:
             folder.take_up(data)
         else:
-            folder.start(config, data)
+            folder.start(config.to_dict(), data)
         return trainer.run(resume=goes_on, listener=listener)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from beacon.analysis import effective_sample_size
 from beacon.weighting.bound import BoundReport, bound_report
 from beacon.weighting.checks import (
     Vector,
@@ -398,9 +399,3 @@ class Reweighter:
             "budget": (1.0, self.config.alpha),
         }[self.config.p0]
         return np.where(self._on_target, on_target, off_target)
-
-
-def effective_sample_size(weights: Vector) -> float:
-    """(Σq)²/Σq², zero for weights that are all zero."""
-    squares = float(weights @ weights)
-    return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0

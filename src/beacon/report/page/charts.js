@@ -108,7 +108,7 @@ function drawBars(mark, xScale, yScale, parent) {
   draw("path", { d: outline, class: "mark bars", style: `stroke:${colour};fill:${colour};fill-opacity:.28;stroke-width:1.5` }, parent);
 }
 
-const SHAPES = { bad0: "M0-5L5 4L-5 4Z", bad1: "M0-5L5 0L0 5L-5 0Z", bad2: "M-4-4H4V4H-4Z" };
+const SHAPES = { corrupt0: "M0-5L5 4L-5 4Z", corrupt1: "M0-5L5 0L0 5L-5 0Z", corrupt2: "M-4-4H4V4H-4Z" };
 function drawPoints(mark, panel, xScale, yScale, parent) {
   mark.x.forEach((x, i) => {
     if (!present(x) || !present(mark.y[i])) return;
@@ -123,14 +123,14 @@ function drawPoints(mark, panel, xScale, yScale, parent) {
     const values = () => [worded(panel.x, x), worded(panel.y, mark.y[i])];
     dot.addEventListener("pointermove", (event) => {
       const lines = values().map((text) => make("div", {}, text));
-      if (demo === null || panel.library === null) showTooltip(event, make("div", {}, mark.name), ...lines);
-      else showTooltip(event, demoFrame(panel.library, demo, 0.5), make("div", {}, demoTitle(panel.library, demo)), ...lines);
+      if (demo === null || panel.pool === null) showTooltip(event, make("div", {}, mark.name), ...lines);
+      else showTooltip(event, demoFrame(panel.pool, demo, 0.5), make("div", {}, demoTitle(panel.pool, demo)), ...lines);
     });
     dot.addEventListener("pointerleave", hideTooltip);
-    if (demo !== null && panel.library !== null) {
+    if (demo !== null && panel.pool !== null) {
       dot.classList.add("selectable");
-      dot.dataset.demo = `${panel.library}:${demo}`;
-      dot.addEventListener("click", () => selectDemo(panel.library, demo));
+      dot.dataset.demo = `${panel.pool}:${demo}`;
+      dot.addEventListener("click", () => selectDemo(panel.pool, demo));
     }
   });
 }

@@ -1,27 +1,27 @@
 // Demonstrations: filmstrips in the gallery, and the viewer that opens for a selected one.
 let chosenRun = DATA.runs.findIndex((run) => run.weights);
-if (chosenRun < 0) chosenRun = Math.max(0, DATA.runs.findIndex((run) => run.library !== null));
+if (chosenRun < 0) chosenRun = Math.max(0, DATA.runs.findIndex((run) => run.pool !== null));
 let chosenDemo = null;
 
-const domainOf = (library, demo) => DATA.libraries[library].domains[DATA.libraries[library].domain[demo]];
-const demoTitle = (library, demo) => `${domainOf(library, demo).name} · ${DATA.libraries[library].names[demo]}`;
-const flawOf = (library, demo) => (DATA.libraries[library].flaw || [])[demo] || "";
+const domainOf = (pool, demo) => DATA.pools[pool].domains[DATA.pools[pool].domain[demo]];
+const demoTitle = (pool, demo) => `${domainOf(pool, demo).name} · ${DATA.pools[pool].names[demo]}`;
+const corruptionOf = (pool, demo) => (DATA.pools[pool].corruption || [])[demo] || "";
 
-function stripFrame(library, demo, place, className = "frame") {
-  const { strips, steps, aspect } = DATA.libraries[library];
+function stripFrame(pool, demo, place, className = "frame") {
+  const { strips, steps, aspect } = DATA.pools[pool];
   return frame(strips[demo], place, steps[demo].length, 0, 1, aspect, className);
 }
-function demoFrame(library, demo, share) {
-  const count = DATA.libraries[library].steps[demo].length;
-  return stripFrame(library, demo, Math.round(share * (count - 1)));
+function demoFrame(pool, demo, share) {
+  const count = DATA.pools[pool].steps[demo].length;
+  return stripFrame(pool, demo, Math.round(share * (count - 1)));
 }
 
-function filmstrip(library, demo) {
+function filmstrip(pool, demo) {
   const strip = make("div", { class: "strip" });
-  const { steps, strips } = DATA.libraries[library];
+  const { steps, strips } = DATA.pools[pool];
   if (!strips[demo]) return make("p", { class: "note" }, "The frames of this demonstration did not fit into the page.");
   steps[demo].forEach((step, place) => {
-    const picture = stripFrame(library, demo, place);
+    const picture = stripFrame(pool, demo, place);
     picture.title = `step ${step}`;
     strip.append(picture);
   });
@@ -34,7 +34,7 @@ function sparkline(run, demo, colour) {
   const times = run.weights.time[demo], values = run.weights.curves.weight[demo];
   if (run.weights.highest === undefined) {
     run.weights.highest = run.weights.curves.weight.reduce((most, curve, d) =>
-      (curve && !domainOf(run.library, d).target ? Math.max(most, ...curve) : most), 1e-9);
+      (curve && !domainOf(run.pool, d).target ? Math.max(most, ...curve) : most), 1e-9);
   }
   const last = Math.max(times[times.length - 1], 1);
   const xs = times.map((time) => (times.length > 1 ? (time / last) * width : width / 2));
@@ -48,17 +48,17 @@ function sparkline(run, demo, colour) {
 }
 
 function demoButton(run, demo) {
-  const { library } = run;
-  const flaw = flawOf(library, demo);
+  const { pool } = run;
+  const corruption = corruptionOf(pool, demo);
   const weight = run.weights && present(run.weights.mean[demo]) ? `weight ${short(run.weights.mean[demo])}` : "";
   const button = make("button", { type: "button", class: "demo" },
     make("div", { class: "head" },
-      make("span", {}, make("b", {}, demoTitle(library, demo)), flaw ? make("span", { class: "flaw" }, ` ${flaw}`) : null),
+      make("span", {}, make("b", {}, demoTitle(pool, demo)), corruption ? make("span", { class: "corruption" }, ` ${corruption}`) : null),
       make("span", {}, weight)),
-    filmstrip(library, demo));
-  if (weight) button.append(sparkline(run, demo, domainOf(library, demo).colour));
-  button.dataset.demo = `${library}:${demo}`;
-  button.addEventListener("click", () => selectDemo(library, demo));
+    filmstrip(pool, demo));
+  if (weight) button.append(sparkline(run, demo, domainOf(pool, demo).colour));
+  button.dataset.demo = `${pool}:${demo}`;
+  button.addEventListener("click", () => selectDemo(pool, demo));
   return button;
 }
 
@@ -74,16 +74,16 @@ function drawGallery() {
   document.querySelectorAll("[data-run]").forEach((part) => { part.hidden = part.dataset.run !== `${chosenRun}`; });
 }
 
-function selectDemo(library, demo, time = null) {
+function selectDemo(pool, demo, time = null) {
   hideTooltip();
-  chosenDemo = { library, demo };
-  if (DATA.runs[chosenRun].library !== library) chosenRun = DATA.runs.findIndex((run) => run.library === library);
+  chosenDemo = { pool, demo };
+  if (DATA.runs[chosenRun].pool !== pool) chosenRun = DATA.runs.findIndex((run) => run.pool === pool);
   markChosen();
   drawViewer(time);
 }
 
 function markChosen() {
-  const key = chosenDemo && `${chosenDemo.library}:${chosenDemo.demo}`;
+  const key = chosenDemo && `${chosenDemo.pool}:${chosenDemo.demo}`;
   document.querySelectorAll("[data-demo]").forEach((part) => part.classList.toggle("chosen", part.dataset.demo === key));
   if (typeof drawMaps === "function") drawMaps();
 }
@@ -95,22 +95,22 @@ function closeViewer() {
 }
 
 function drawViewer(time) {
-  const { library, demo } = chosenDemo;
-  const here = DATA.libraries[library];
+  const { pool, demo } = chosenDemo;
+  const here = DATA.pools[pool];
   const run = DATA.runs[chosenRun];
   const viewer = document.getElementById("viewer");
   const steps = here.steps[demo];
-  const large = stripFrame(library, demo, 0, "frame large");
-  const strip = filmstrip(library, demo);
+  const large = stripFrame(pool, demo, 0, "frame large");
+  const strip = filmstrip(pool, demo);
   const slider = make("input", { type: "range", min: 0, max: here.length[demo] - 1, value: time ?? 0, "aria-label": "time step" });
   const when = make("p", { class: "note" });
   const close = make("button", { type: "button", "aria-label": "Close" }, "Close");
   close.addEventListener("click", closeViewer);
-  const flaw = flawOf(library, demo);
+  const corruption = corruptionOf(pool, demo);
   viewer.replaceChildren(
     make("div", { class: "top" },
-      make("div", {}, make("h4", {}, demoTitle(library, demo), flaw ? make("span", { class: "flaw" }, ` ${flaw}`) : null),
-        make("p", { class: "note" }, facts(run, library, demo))), close),
+      make("div", {}, make("h4", {}, demoTitle(pool, demo), corruption ? make("span", { class: "corruption" }, ` ${corruption}`) : null),
+        make("p", { class: "note" }, facts(run, pool, demo))), close),
     make("div", { class: "inside" }, make("div", {}, large, slider, when), make("div", {}, strip, make("div", { class: "plots" }))));
   viewer.hidden = false;
   const curves = drawCurves(viewer.querySelector(".plots"), run, demo);
@@ -126,8 +126,8 @@ function drawViewer(time) {
   show();
 }
 
-function facts(run, library, demo) {
-  const here = DATA.libraries[library];
+function facts(run, pool, demo) {
+  const here = DATA.pools[pool];
   const parts = [`${here.length[demo]} steps`];
   if (run.weights && present(run.weights.mean[demo])) {
     parts.push(`${run.title}: mean weight ${short(run.weights.mean[demo])}`);
@@ -140,17 +140,17 @@ function facts(run, library, demo) {
 // Weight along time and over training; returns what to say of a time step.
 function drawCurves(place, run, demo) {
   if (!run.weights || !run.weights.time[demo]) return () => "";
-  const colour = domainOf(run.library, demo).colour;
+  const colour = domainOf(run.pool, demo).colour;
   const times = run.weights.time[demo];
   const colours = { weight: colour, loss: "run3", discrepancy: "run4" };
-  const lines = Object.entries(run.weights.curves).filter(([name]) => name !== "discrepancy" || !domainOf(run.library, demo).target)
+  const lines = Object.entries(run.weights.curves).filter(([name]) => name !== "discrepancy" || !domainOf(run.pool, demo).target)
     .map(([name, all]) => ({ kind: "line", name, colour: colours[name], x: times, y: all[demo], dashed: name !== "weight" }));
   const axis = (label) => ({ label, title: label });
-  const panels = [{ title: "Along time", x: axis("time step"), y: axis("value"), marks: lines, library: null }];
+  const panels = [{ title: "Along time", x: axis("time step"), y: axis("value"), marks: lines, pool: null }];
   if (run.weights.history) {
     const { step, weight } = run.weights.history;
     panels.push({ title: "Mean weight over training", x: axis("gradient steps"), y: axis("mean weight q"),
-      marks: [{ kind: "line", name: "mean weight", colour, x: step, y: weight[demo] }], library: null });
+      marks: [{ kind: "line", name: "mean weight", colour, x: step, y: weight[demo] }], pool: null });
   }
   for (const panel of panels) {
     const card = make("div", {}, make("h4", {}, panel.title), legend(panel.marks));

@@ -4,33 +4,33 @@ const mapState = { run: mapRuns[0], space: null, colour: "domain", hover: null, 
 
 function mapColours() {
   const run = DATA.runs[mapState.run];
-  const library = DATA.libraries[run.library];
-  const { demo, time } = library.points;
+  const pool = DATA.pools[run.pool];
+  const { demo, time } = pool.points;
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
   if (mapState.colour === "weight" && run.map.weight) {
     // The scale is the source's: target weights lie above it and would leave nothing to see.
-    const known = run.map.weight.filter((w, i) => present(w) && !domainOf(run.library, demo[i]).target).sort((a, b) => a - b);
+    const known = run.map.weight.filter((w, i) => present(w) && !domainOf(run.pool, demo[i]).target).sort((a, b) => a - b);
     const top = known[Math.floor(0.98 * (known.length - 1))] || 1;
     return { colours: run.map.weight.map((w) => (present(w) ? ramp(w / top) : colour("grid"))), range: ["0", `${short(top)} and more`], label: "weight q" };
   }
   if (mapState.colour === "phase") {
-    return { colours: demo.map((d, i) => ramp(time[i] / Math.max(library.length[d] - 1, 1))), range: ["start", "end"], label: "phase" };
+    return { colours: demo.map((d, i) => ramp(time[i] / Math.max(pool.length[d] - 1, 1))), range: ["start", "end"], label: "phase" };
   }
-  if (mapState.colour === "flaw" && library.flaw) {
-    const kinds = [...new Set(library.flaw.filter(Boolean))].sort();
-    const named = (d) => (domainOf(run.library, d).target ? "target" : library.flaw[d] ? `bad${kinds.indexOf(library.flaw[d]) % 3}` : "good");
-    const keys = [["target", "target"], ["good", "sound source"], ...kinds.map((kind, i) => [`bad${i % 3}`, kind])];
+  if (mapState.colour === "corruption" && pool.corruption) {
+    const kinds = [...new Set(pool.corruption.filter(Boolean))].sort();
+    const named = (d) => (domainOf(run.pool, d).target ? "target" : pool.corruption[d] ? `corrupt${kinds.indexOf(pool.corruption[d]) % 3}` : "sound");
+    const keys = [["target", "target"], ["sound", "sound source"], ...kinds.map((kind, i) => [`corrupt${i % 3}`, kind])];
     return { colours: demo.map((d) => colour(named(d))), keys };
   }
-  return { colours: demo.map((d) => colour(domainOf(run.library, d).colour)),
-    keys: library.domains.map((domain) => [domain.colour, domain.target ? `${domain.name} (target)` : domain.name]) };
+  return { colours: demo.map((d) => colour(domainOf(run.pool, d).colour)),
+    keys: pool.domains.map((domain) => [domain.colour, domain.target ? `${domain.name} (target)` : domain.name]) };
 }
 
 function drawMaps() {
   if (mapState.space === null) return;
   const run = DATA.runs[mapState.run];
-  const library = DATA.libraries[run.library];
+  const pool = DATA.pools[run.pool];
   const { colours, keys, range, label } = mapColours();
   const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
   document.querySelectorAll(".map-panel canvas").forEach((canvas) => {
@@ -52,16 +52,16 @@ function drawMaps() {
     // Source first, so that the few target windows are not buried.
     for (const last of [false, true]) {
       for (let i = 0; i < count; i++) {
-        if (domainOf(run.library, library.points.demo[i]).target !== last) continue;
+        if (domainOf(run.pool, pool.points.demo[i]).target !== last) continue;
         pen.fillStyle = colours[i];
         dot(i, last ? radius + 0.5 : radius);
       }
     }
-    const of = mapState.hover !== null ? library.points.demo[mapState.hover] : chosenDemo && chosenDemo.library === run.library ? chosenDemo.demo : null;
+    const of = mapState.hover !== null ? pool.points.demo[mapState.hover] : chosenDemo && chosenDemo.pool === run.pool ? chosenDemo.demo : null;
     if (of !== null) {
       pen.globalAlpha = 1;
       for (let i = 0; i < count; i++) {
-        if (library.points.demo[i] !== of) continue;
+        if (pool.points.demo[i] !== of) continue;
         pen.fillStyle = ink; dot(i, radius + 2.2);
         pen.fillStyle = colours[i]; dot(i, radius + 0.8);
       }
@@ -99,18 +99,18 @@ function pointAt(canvas, event) {
 
 function showPoint(i) {
   const run = DATA.runs[mapState.run];
-  const library = DATA.libraries[run.library];
-  const demo = library.points.demo[i], time = library.points.time[i];
-  const { columns, frames } = library.sheet;
-  const sheet = library.sheets[Math.floor(i / frames)];
+  const pool = DATA.pools[run.pool];
+  const demo = pool.points.demo[i], time = pool.points.time[i];
+  const { columns, frames } = pool.sheet;
+  const sheet = pool.sheets[Math.floor(i / frames)];
   const inside = i % frames;
-  const held = Math.min(frames, library.points.demo.length - Math.floor(i / frames) * frames);
+  const held = Math.min(frames, pool.points.demo.length - Math.floor(i / frames) * frames);
   const parts = [];
-  if (sheet) parts.push(frame(sheet, inside % columns, columns, Math.floor(inside / columns), Math.ceil(held / columns), library.aspect));
-  const text = make("div", {}, make("h4", {}, demoTitle(run.library, demo)), make("p", {}, `step ${time} of ${library.length[demo] - 1}`));
+  if (sheet) parts.push(frame(sheet, inside % columns, columns, Math.floor(inside / columns), Math.ceil(held / columns), pool.aspect));
+  const text = make("div", {}, make("h4", {}, demoTitle(run.pool, demo)), make("p", {}, `step ${time} of ${pool.length[demo] - 1}`));
   if (run.map.weight) text.append(make("p", {}, present(run.map.weight[i]) ? `weight ${short(run.map.weight[i])}` : "no weight in this run"));
-  const flaw = flawOf(run.library, demo);
-  if (flaw) text.append(make("p", {}, `known flaw: ${flaw}`));
+  const corruption = corruptionOf(run.pool, demo);
+  if (corruption) text.append(make("p", {}, `known corruption: ${corruption}`));
   document.getElementById("map-card").replaceChildren(...parts, text);
 }
 
@@ -124,7 +124,7 @@ function startMap() {
     mapState.colour = controls.colour.value;
     const run = DATA.runs[mapState.run];
     controls.colour.querySelector('[value="weight"]').disabled = !run.map.weight;
-    controls.colour.querySelector('[value="flaw"]').disabled = !DATA.libraries[run.library].flaw;
+    controls.colour.querySelector('[value="corruption"]').disabled = !DATA.pools[run.pool].corruption;
     if (controls.colour.selectedOptions[0].disabled) { controls.colour.value = mapState.colour = "domain"; }
     drawMaps();
   };
@@ -143,9 +143,9 @@ function startMap() {
     canvas.addEventListener("click", (event) => {
       const found = pointAt(canvas, event);
       if (found === null) return;
-      const { library } = DATA.runs[mapState.run];
-      const points = DATA.libraries[library].points;
-      selectDemo(library, points.demo[found], points.time[found]);
+      const { pool } = DATA.runs[mapState.run];
+      const points = DATA.pools[pool].points;
+      selectDemo(pool, points.demo[found], points.time[found]);
     });
   });
   update();

@@ -20,8 +20,9 @@ from beacon.files import replacing
 from beacon.policy import DiffusionPolicy, load_policy
 from beacon.policy.trained import TrainedPolicy
 from beacon.report.alignment import measure_alignment
-from beacon.report.library import Library
-from beacon.report.records import RunRecord
+from beacon.report.demonstration_pool import DemonstrationPool
+from beacon.report.run_record import RunRecord, first_line
+from beacon.runs.layout import REPORT
 
 Projection = Literal["umap", "pca", "none"]
 SPACES = ("vision", "observation")
@@ -52,15 +53,19 @@ class Mapper:
         self._features: dict[str, dict[str, NDArray[np.float32]]] = {}
 
     def __call__(
-        self, record: RunRecord, library: Library, demos: NDArray[np.int64], times: NDArray[np.int64]
+        self, record: RunRecord, pool: DemonstrationPool, demos: NDArray[np.int64], times: NDArray[np.int64]
     ) -> EmbeddingMap | None:
         """The map of a run's newest checkpoint, from its cache where it is there. Says what is missing."""
         if self.projection == "none" or record.checkpoint is None:
             return None
-        file = self._cache_file(record, library, demos, times)
-        found = _load(file)
-        if found is not None:
-            return found
+        try:
+            file = self._cache_file(record, pool, demos, times)
+        except OSError as error:
+            record.note("map", f"The embeddings could not be computed: {first_line(error)}")
+            return None
+        stored = _load(file)
+        if stored is not None:
+            return stored
         if self.cached_only:
             record.note(
                 "map",
@@ -69,26 +74,25 @@ class Mapper:
             )
             return None
         try:
-            made = self._make(record, library, demos, times)
+            made = self._make(record, pool, demos, times)
         except (UserError, RunError, OSError, ValueError, RuntimeError) as error:
-            reason = (str(error) or type(error).__name__).splitlines()[0]
-            record.note("map", f"The embeddings could not be computed: {reason}")
+            record.note("map", f"The embeddings could not be computed: {first_line(error)}")
             return None
         with suppress(RunError):  # a run folder that cannot be written to is no reason to have no report
             _save(file, made)
         return made
 
     def _make(
-        self, record: RunRecord, library: Library, demos: NDArray[np.int64], times: NDArray[np.int64]
+        self, record: RunRecord, pool: DemonstrationPool, demos: NDArray[np.int64], times: NDArray[np.int64]
     ) -> EmbeddingMap:
         assert record.checkpoint is not None
         trained = load_policy(record.checkpoint)
         seed = record.option("optimization", "seed")
         fresh = DiffusionPolicy(trained.spec, trained.policy.config, seed=int(seed or 0))
-        windows = Windows(library.sets, trained.obs_steps, trained.horizon)
+        windows = Windows(pool.sets, trained.obs_steps, trained.horizon)
         first = np.cumsum(windows.episode_length) - windows.episode_length
         index = first[demos] + times
-        on_target = library.domain[demos] == library.target
+        on_target = pool.domain[demos] == pool.target
         # A policy of one domain has learned no difference between the cameras of two.
         one_sided = len({domain.is_target for domain in record.domains}) < 2
         of_source = np.zeros_like(on_target) if one_sided else ~on_target
@@ -116,7 +120,7 @@ class Mapper:
         return self._planes[key]
 
     def _cache_file(
-        self, record: RunRecord, library: Library, demos: NDArray[np.int64], times: NDArray[np.int64]
+        self, record: RunRecord, pool: DemonstrationPool, demos: NDArray[np.int64], times: NDArray[np.int64]
     ) -> Path:
         """Named by everything that decides the map."""
         assert record.checkpoint is not None
@@ -128,12 +132,13 @@ class Mapper:
                     self.projection,
                     newest,
                     record.option("optimization", "seed"),
-                    [[str(s.path.resolve()), s.path.stat().st_mtime_ns, len(s)] for s in library.sets],
-                ]
+                    [[str(s.path.resolve()), s.path.stat().st_mtime_ns, len(s)] for s in pool.sets],
+                ],
+                default=str,
             ).encode()
         )
         digest.update(demos.tobytes() + times.tobytes())
-        return record.path / "report" / f"map-{record.checkpoint.name}-{digest.hexdigest()[:16]}.npz"
+        return record.path / REPORT / f"map-{record.checkpoint.name}-{digest.hexdigest()[:16]}.npz"
 
 
 def pca(features: NDArray[np.float32]) -> Plane:
@@ -183,7 +188,7 @@ def _features(
             encoding = policy.policy.encode(batch.images, proprio, of_source=source)
             parts["vision"].append(encoding.vision.float().numpy())
             parts["observation"].append(encoding.observation.float().numpy())
-    return {space: np.concatenate(found) for space, found in parts.items()}
+    return {space: np.concatenate(part) for space, part in parts.items()}
 
 
 def _save(file: Path, made: EmbeddingMap) -> None:

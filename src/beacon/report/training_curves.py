@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from beacon.report.records import series
-from beacon.report.spec import Axis, Figure, Line, Panel, line
-from beacon.report.views import RunView
+from beacon.report.figure_spec import Axis, Figure, Line, Panel, line
+from beacon.report.run_view import RunView
+from beacon.runs.metrics import series
 
 STEPS = Axis("gradient steps")
 TERMS = {
@@ -28,7 +28,7 @@ def learning_figure(views: list[RunView]) -> Figure:
     for view in views:
         record = view.record
         for domain in view.domains:
-            steps, values = series(record.train, f"loss/{domain}")
+            steps, values = series(record.metrics.train, f"loss/{domain}")
             if not len(steps):
                 continue
             if domain == view.target:
@@ -37,7 +37,7 @@ def learning_figure(views: list[RunView]) -> Figure:
                 name = view.title if len(view.sources) == 1 else f"{view.title}: {domain}"
                 second = view.sources.index(domain) % 2 == 1
                 source.append(line(name, view.colour, steps, values, dashed=second))
-        for entries, into in ((record.validation, held_out), (record.train, minimised)):
+        for entries, into in ((record.metrics.validation, held_out), (record.metrics.train, minimised)):
             steps, values = series(entries, "loss")
             if len(steps):
                 into.append(line(view.title, view.colour, steps, values))
@@ -68,7 +68,7 @@ def objective_figure(views: list[RunView]) -> Figure:
     for term, title in TERMS.items():
         lines: list[Line] = []
         for view in views:
-            steps, values = series(view.record.refreshes, f"objective/{term}")
+            steps, values = series(view.record.metrics.refreshes, f"objective/{term}")
             if len(steps) and (values != 0).any():
                 lines.append(line(view.title, view.colour, steps, values))
         if lines:

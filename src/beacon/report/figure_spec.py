@@ -1,4 +1,4 @@
-"""A figure as data: what it shows, not how. The page draws it with its script, `drawing` with matplotlib."""
+"""A figure as data: what it shows, not how. The page's script draws it, and so does `matplotlib_figures`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Panel:
     marks: tuple[Mark, ...]
     title: str = ""
     note: str = ""  # a number worth reading beside the marks, such as a correlation
-    library: int | None = None  # whose demonstrations the points are
+    pool: int | None = None  # whose demonstrations the points are
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,12 @@ def number(value: Any) -> float | None:
     """One of them."""
     plain = float(value)
     return float(f"{plain:.{DIGITS}g}") if math.isfinite(plain) else None
+
+
+def rounded(value: Any, digits: int = 3) -> float | None:
+    """A number with so many decimals; None where it is not finite."""
+    plain = float(value)
+    return round(plain, digits) if math.isfinite(plain) else None
 
 
 def line(

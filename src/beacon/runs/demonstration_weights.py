@@ -1,4 +1,4 @@
-"""The learned weights of a run: read, summarised, exported, and used to choose demonstrations."""
+"""The learned weights of a run by demonstration: summarised, exported, used to choose demonstrations."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from beacon.data import copy_episodes, open_dataset
+from beacon.analysis.weights import demo_means, effective_sample_size
+from beacon.data import copy_episodes
 from beacon.data.errors import listing
 from beacon.errors import UserError
 from beacon.files import replacing
-from beacon.training.records import DomainRecord, hash_actions, read_records
-from beacon.training.run_folder import DATA, RunFolder
-from beacon.training.weight_history import read_table, window_file
+from beacon.runs.data_records import DomainRecord
+from beacon.runs.demonstrations import check_unchanged
+from beacon.runs.layout import DATA, WEIGHTS, window_file
+from beacon.runs.run import Run
+from beacon.runs.weight_tables import WindowTable
 
 Values = NDArray[np.float64]
 QUANTILES = (0.1, 0.5, 0.9)
@@ -48,17 +51,12 @@ class DemoWeight:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightTable:
-    """Weights of all N windows at one checkpoint of a run."""
+class DemonstrationWeights:
+    """Weights of all windows at one checkpoint of a run, and the demonstrations that they are of."""
 
     run: Path
-    step: int
     records: list[DomainRecord]  # the domains, in the order of the windows
-    episode: NDArray[np.int64]  # (N,) numbered through all domains
-    time: NDArray[np.int64]  # (N,) step within the demonstration
-    weight: Values  # (N,)
-    loss: Values  # (N,) NaN where the method has none, as are the discrepancies
-    discrepancy: Values  # (N,)
+    table: WindowTable
 
     @property
     def sources(self) -> list[DomainRecord]:
@@ -70,14 +68,17 @@ class WeightTable:
         """The domain of every demonstration, (E,)."""
         return np.repeat(np.arange(len(self.records)), [len(record.demos) for record in self.records])
 
+    def _column(self, values: Values | None) -> Values:
+        return np.full(len(self.table), np.nan) if values is None else values
+
     def domains(self) -> list[DomainSummary]:
         """One summary a domain."""
-        whose, total = self._demo_domain[self.episode], self.weight.sum()
-        found = []
+        domain, total = self._demo_domain[self.table.episode], self.table.weight.sum()
+        summaries = []
         for number, record in enumerate(self.records):
-            q = self.weight[whose == number]
-            mass, squares = float(q.sum()), float(q @ q)
-            found.append(
+            q = self.table.weight[domain == number]
+            mass = float(q.sum())
+            summaries.append(
                 DomainSummary(
                     record=record,
                     windows=len(q),
@@ -85,15 +86,20 @@ class WeightTable:
                     quantiles=tuple(np.quantile(q, QUANTILES).tolist()),
                     mass=mass,
                     share=mass / total if total > 0 else 0.0,
-                    effective_sample_size=mass**2 / squares if squares > 0 else 0.0,
+                    effective_sample_size=effective_sample_size(q),
                 )
             )
-        return found
+        return summaries
 
     def demos(self, record: DomainRecord | None = None) -> list[DemoWeight]:
-        """Demonstrations of one domain, or of all sources, the heaviest first."""
+        """Demonstrations of one domain, or of all sources, the heaviest first.
+
+        Args:
+            record: the domain.
+        """
         wanted = self.sources if record is None else [record]
-        means = [demo_means(values, self.episode) for values in (self.weight, self.discrepancy, self.loss)]
+        columns = (self.table.weight, self._column(self.table.discrepancy), self._column(self.table.loss))
+        means = [demo_means(values, self.table.episode) for values in columns]
         names = [name for entry in self.records for name in entry.demos]
         order = np.argsort(-means[0], kind="stable")
         domain = self._demo_domain
@@ -104,7 +110,11 @@ class WeightTable:
         ]
 
     def source(self, name: str | None) -> DomainRecord:
-        """The source domain of that name; it need not be named where there is only one."""
+        """The source domain of that name; it need not be named where there is only one.
+
+        Args:
+            name: of the domain.
+        """
         names = [record.name for record in self.sources]
         if name is None and len(names) > 1:
             raise UserError(
@@ -112,21 +122,28 @@ class WeightTable:
             )
         if name is not None and name not in names:
             raise UserError(f"--source-domain {name}: the source domains of {self.run} are {listing(names)}")
+        if not names:
+            raise UserError(f"{self.run} has no source domain to choose demonstrations from")
         return self.sources[0 if name is None else names.index(name)]
 
     def export(self, path: Path) -> None:
-        """Write one row a window as Parquet."""
-        domain = self._demo_domain
+        """Write one row a window as Parquet.
+
+        Args:
+            path: the new file.
+        """
+        table, domain = self.table, self._demo_domain
         names = np.array([name for record in self.records for name in record.demos])
         of_domain = {"domain": [r.name for r in self.records], "file": [r.file for r in self.records]}
         columns: dict[str, pa.Array] = {
-            key: pa.DictionaryArray.from_arrays(pa.array(domain[self.episode], pa.int32()), values)
+            key: pa.DictionaryArray.from_arrays(pa.array(domain[table.episode], pa.int32()), values)
             for key, values in of_domain.items()
         }
-        columns["demo"] = pa.array(names[self.episode]).dictionary_encode()
-        columns["time"] = pa.array(self.time)
+        columns["demo"] = pa.array(names[table.episode]).dictionary_encode()
+        columns["time"] = pa.array(table.time)
         for key in ("weight", "discrepancy", "loss"):
-            columns[key] = pa.array(getattr(self, key), from_pandas=True)  # NaN becomes null
+            # NaN becomes null.
+            columns[key] = pa.array(self._column(getattr(table, key)), from_pandas=True)
         with replacing(path) as temporary:
             pq.write_table(pa.table(columns), temporary)
 
@@ -166,22 +183,15 @@ class WeightTable:
         return chosen
 
 
-def demo_means(values: Values, episode: NDArray[np.int64]) -> Values:
-    """Mean over each demonstration, (E,); exact where it is the same for all of its windows.
-
-    Demonstrations of one weight must not be ranked by how their sums were rounded.
-    """
-    _, first_window = np.unique(episode, return_index=True)
-    first = values[first_window]
-    beyond = np.bincount(episode, weights=values - first[episode])
-    return np.asarray(first + beyond / np.bincount(episode))
-
-
 def how_many(keep: int | float, demos: int) -> int:
     """``keep`` as a number of demonstrations.
 
     >>> how_many(0.5, 5), how_many(1.0, 5), how_many(1, 5)
     (3, 5, 1)
+
+    Args:
+        keep: a number of them, or a share.
+        demos: how many there are.
     """
     if isinstance(keep, int):
         if not 1 <= keep <= demos:
@@ -192,53 +202,24 @@ def how_many(keep: int | float, demos: int) -> int:
     return math.ceil(round(keep * demos, 9))
 
 
-def check_unchanged(file: Path, record: DomainRecord) -> None:
-    """Refuse a dataset that is not the one that the weights are of."""
-    if not file.exists():
+def load_demonstration_weights(path: Path) -> DemonstrationWeights:
+    """The weights at the newest checkpoint of a run.
+
+    Args:
+        path: the run folder.
+    """
+    run = Run(path)
+    method = run.config.get("method", "an unknown method")
+    step = run.checkpoints.last
+    if step is None:
+        raise UserError(f"{path} has no checkpoint yet, and the weights are written with it")
+    table = run.windows
+    if table is None:
+        raise UserError(f"{path} has no weights: it was trained by {method}, or not refreshed so far")
+    lengths = [length for record in run.domains for length in record.lengths]
+    if table.lengths.tolist() != lengths:
         raise UserError(
-            f"{file}: the dataset that the run was trained on is not there any more; "
-            "say where it is now with --source-file"
+            f"{path / WEIGHTS / window_file(table.step)}: does not fit {path / DATA}, "
+            f"which tells of {sum(lengths)} windows of {len(lengths)} demonstrations"
         )
-    with open_dataset(file) as reader:
-        missing = [name for name in record.demos if name not in reader.episode_names]
-        if missing:
-            raise UserError(f"{file} has changed since the run: it has no {listing(missing)}")
-        if hash_actions([reader.read(name, "actions") for name in record.demos]) != record.actions:
-            raise UserError(f"{file} has changed since the run: the weights are of other actions")
-
-
-def load_weight_table(run: Path) -> WeightTable:
-    """The weights at the newest checkpoint of a run."""
-    folder = RunFolder(run)
-    config = folder.read_config()
-    last = folder.checkpoints / "last"
-    if not last.exists():
-        raise UserError(f"{run} has no checkpoint yet, and the weights are written with it")
-    try:
-        step = int(last.read_text().strip())
-    except (OSError, ValueError) as error:
-        raise UserError(f"{last}: damaged ({error})") from None
-    file = folder.weights / window_file(step)
-    if not file.exists() and not any(folder.weights.glob("windows-*.parquet")):
-        raise UserError(f"{run} has no weights: it was trained by {config.method}, or not refreshed so far")
-    table = read_table(file)
-    records = read_records(folder.path / DATA)
-    frames = sum(sum(record.lengths) for record in records)
-    if table.num_rows != frames or "weight" not in table.column_names:
-        raise UserError(f"{file}: does not fit {folder.path / DATA}, which tells of {frames} windows")
-
-    def column(name: str) -> Values:
-        if name not in table.column_names:
-            return np.full(frames, np.nan)
-        return np.asarray(table[name].to_numpy(), np.float64)
-
-    return WeightTable(
-        run=run,
-        step=step,
-        records=records,
-        episode=np.asarray(table["episode"].to_numpy(), np.int64),
-        time=np.asarray(table["time"].to_numpy(), np.int64),
-        weight=column("weight"),
-        loss=column("loss"),
-        discrepancy=column("discrepancy"),
-    )
+    return DemonstrationWeights(path, run.domains, table)

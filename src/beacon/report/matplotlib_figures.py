@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from beacon.report.spec import Axis, Bars, Figure, Interval, Line, Panel, Points
+from beacon.report.figure_spec import Axis, Bars, Figure, Interval, Line, Panel, Points
 
 # The page's light colours: see page/style.css.
 COLOURS = {
@@ -25,12 +25,12 @@ COLOURS = {
     "source4": "#8f6614",
     "source5": "#666c75",
     "target": "#d55e00",
-    "good": "#0072b2",
-    "bad0": "#d55e00",
-    "bad1": "#a3246d",
-    "bad2": "#7d5a00",
+    "sound": "#0072b2",
+    "corrupt0": "#d55e00",
+    "corrupt1": "#a3246d",
+    "corrupt2": "#7d5a00",
 }
-MARKERS = {"bad0": "^", "bad1": "D", "bad2": "s"}
+MARKERS = {"corrupt0": "^", "corrupt1": "D", "corrupt2": "s"}
 WIDTH, HEIGHT = 3.4, 2.6  # inches of a panel: two fit a column's pair
 ACROSS = 3  # panels
 
@@ -46,6 +46,7 @@ SETTINGS: Any = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "beacon",  # the same figure is the same file
     "pdf.fonttype": 42,
+    "text.parse_math": False,  # names of runs may have a $
 }
 
 
@@ -125,13 +126,13 @@ def _draw_line(mark: Line, panel: Panel, axis: Any) -> None:
 
 def _draw_intervals(panel: Panel, axis: Any) -> None:
     rows = [mark for mark in panel.marks if isinstance(mark, Interval)]
-    for place, mark in enumerate(rows):
+    for row, mark in enumerate(rows):
         colour = COLOURS[mark.colour]
         low, value, high = _scaled([mark.low, mark.value, mark.high], panel.x)
-        axis.plot([low, high], [place, place], color=colour, alpha=0.4, linewidth=4, solid_capstyle="round")
-        axis.plot([value], [place], "o", color=colour)
+        axis.plot([low, high], [row, row], color=colour, alpha=0.4, linewidth=4, solid_capstyle="round")
+        axis.plot([value], [row], "o", color=colour)
         axis.annotate(
-            mark.text, (high, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=7
+            mark.text, (high, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=7
         )
     axis.set_yticks(range(len(rows)), [mark.name for mark in rows])
     axis.set_ylim(len(rows) - 0.5, -0.5)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from beacon.report.learning import STEPS
-from beacon.report.records import series
-from beacon.report.spec import Axis, Bars, Figure, Panel, line, numbers
-from beacon.report.views import RunView
+from beacon.report.figure_spec import Axis, Bars, Figure, Panel, line, numbers
+from beacon.report.run_view import RunView
+from beacon.report.training_curves import STEPS
+from beacon.runs.metrics import series
 
 WEIGHT = Axis("weight q")
 LEVELS = (0.1, 0.9)
@@ -51,7 +51,7 @@ def _window_means(
     view: RunView, domain: str, steps: NDArray[np.int64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Means over windows as the run logged them; over demonstrations where it did not."""
-    logged = dict(zip(*series(view.record.refreshes, f"q/mean/{domain}"), strict=True))
+    logged = dict(zip(*series(view.record.metrics.refreshes, f"q/mean/{domain}"), strict=True))
     fallback = weight.mean(axis=1)
     return np.array([logged.get(float(s), mean) for s, mean in zip(steps, fallback, strict=True)])
 
@@ -66,8 +66,8 @@ def distribution_figure(views: list[RunView]) -> Figure:
         top = float(table.weight.max())
         edges = np.linspace(0, top if top > 0 else 1.0, BINS + 1)
         marks = []
-        for place, domain in enumerate(table.domains):
-            weight = table.weight[table.domain == place]
+        for domain in table.domains:
+            weight = table.weight[table.members(domain)]
             share = np.histogram(weight, edges)[0] / len(weight)
             label = f"{view.role_of(domain)}: {weight.mean():.3g} ± {weight.std():.2g}"
             marks.append(Bars(label, view.colour_of(domain), numbers(edges), numbers(share)))
@@ -87,14 +87,13 @@ def mass_figure(views: list[RunView]) -> Figure:
     panels = []
     sizes = []
     for view in views:
-        refreshes = view.record.refreshes
-        found = {domain: series(refreshes, f"mass/{domain}") for domain in view.domains}
-        found = {domain: pair for domain, pair in found.items() if len(pair[0])}
-        if found:
-            total = np.sum([values for _, values in found.values()], axis=0)
+        refreshes = view.record.metrics.refreshes
+        steps, mass = _mass(view)
+        if len(steps):
+            total = np.sum(list(mass.values()), axis=0)
             marks = tuple(
                 line(view.role_of(domain), view.colour_of(domain), steps, values / total)
-                for domain, (steps, values) in found.items()
+                for domain, values in mass.items()
             )
             y = Axis("share of the total weight", "%", limits=(0.0, 1.0), percent=True)
             panels.append(Panel(STEPS, y, marks, title=f"{view.title}: mass"))
@@ -116,13 +115,24 @@ def mass_figure(views: list[RunView]) -> Figure:
     )
 
 
+def _mass(view: RunView) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
+    """Steps at which the mass of every domain was logged, and each domain's mass at them."""
+    logged = {domain: series(view.record.metrics.refreshes, f"mass/{domain}") for domain in view.domains}
+    logged = {domain: curve for domain, curve in logged.items() if len(curve[0])}
+    if not logged:
+        return np.zeros(0), {}
+    steps = set.intersection(*(set(steps.tolist()) for steps, _ in logged.values()))
+    chosen = {domain: np.isin(curve[0], list(steps)) for domain, curve in logged.items()}
+    return np.array(sorted(steps)), {domain: values[chosen[domain]] for domain, (_, values) in logged.items()}
+
+
 def domain_weights_figure(views: list[RunView]) -> Figure:
     """The weight of every source over time, for runs with several."""
     panels = []
     for view in views:
         marks = []
         for domain in view.sources:
-            steps, values = series(view.record.refreshes, f"domain_weight/{domain}")
+            steps, values = series(view.record.metrics.refreshes, f"domain_weight/{domain}")
             if len(steps):
                 marks.append(line(domain, view.colour_of(domain), steps, values))
         if marks:

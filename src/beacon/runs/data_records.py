@@ -1,11 +1,11 @@
-"""Which demonstrations a run was trained on, so that others are not taken for them later."""
+"""data.json: which demonstrations a run was trained on, so that others are not taken for them later."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from beacon.data import EpisodeSet
 from beacon.errors import UserError
+from beacon.plain import from_plain, to_plain
+from beacon.runs.reading import damaged, read_json
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,12 @@ class DomainRecord:
 
     @classmethod
     def of(cls, episodes: EpisodeSet, *, is_target: bool) -> DomainRecord:
-        """Describe a set that was loaded."""
+        """Describe a set that was loaded.
+
+        Args:
+            episodes: the demonstrations of the domain.
+            is_target: whether it is the target.
+        """
         frames = hashlib.sha256()
         for name in sorted(episodes.images):
             frames.update(np.ascontiguousarray(episodes.images[name][episodes.image_starts]).tobytes())
@@ -54,7 +61,12 @@ class DomainRecord:
 
 
 def describe(sets: Sequence[EpisodeSet], *, has_target: bool) -> list[DomainRecord]:
-    """A record of every domain; the last one is the target, if there is one."""
+    """A record of every domain; the last one is the target, if there is one.
+
+    Args:
+        sets: the demonstrations by domain, sources first.
+        has_target: whether the last set is the target's.
+    """
     last = len(sets) - 1
     return [DomainRecord.of(s, is_target=has_target and number == last) for number, s in enumerate(sets)]
 
@@ -69,22 +81,20 @@ def hash_actions(parts: Sequence[NDArray[Any]]) -> str:
 
 def to_json(records: Sequence[DomainRecord]) -> bytes:
     """The text of data.json."""
-    return (json.dumps([asdict(record) for record in records]) + "\n").encode()
+    return (json.dumps(to_plain(list(records))) + "\n").encode()
 
 
 def read_records(file: Path) -> list[DomainRecord]:
-    """The inverse of `to_json`."""
+    """The inverse of `to_json`.
+
+    Args:
+        file: data.json of a run.
+    """
     try:
-        entries = json.loads(file.read_text())
-        return [_record(entry) for entry in entries]
+        return list(from_plain(tuple[DomainRecord, ...], read_json(file)))
     except FileNotFoundError:
         raise UserError(
             f"{file}: there is no such file, so nobody knows what the run was trained on"
         ) from None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(f"{file}: damaged ({error!r})") from None
-
-
-def _record(entry: Mapping[str, Any]) -> DomainRecord:
-    lists = {"demos": tuple(entry["demos"]), "lengths": tuple(entry["lengths"])}
-    return DomainRecord(**{**entry, **lists})
+    except UserError as error:
+        raise error if str(error).startswith(str(file)) else damaged(file, error) from None

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from beacon.report.embedding import EmbeddingMap
-from beacon.report.library import Library
-from beacon.report.placements import InitialDistance
-from beacon.report.records import RunRecord
+from beacon.report.demonstration_pool import DemonstrationPool
+from beacon.report.embedding_map import EmbeddingMap
+from beacon.report.run_record import RunRecord
+from beacon.runs.initial_states import InitialDistance
 
 COLOURS = 6  # different ones for runs, and for sources
 
@@ -20,10 +20,10 @@ class RunView:
     """One run of a report."""
 
     record: RunRecord
-    place: int  # among the runs
-    library: Library | None = None
-    library_place: int | None = None
-    numbers: NDArray[np.int64] | None = None  # of the run's demonstrations in the library
+    index: int  # among the runs
+    pool: DemonstrationPool | None = None
+    pool_index: int | None = None  # among the pools of the report
+    pool_numbers: NDArray[np.int64] | None = None  # of the run's demonstrations in the pool
     distance: InitialDistance | None = None
     map: EmbeddingMap | None = None
 
@@ -41,7 +41,7 @@ class RunView:
     @property
     def colour(self) -> str:
         """Of the run."""
-        return f"run{self.place % COLOURS}"
+        return f"run{self.index % COLOURS}"
 
     @property
     def domains(self) -> list[str]:
@@ -53,7 +53,9 @@ class RunView:
             return record.windows.domains
         if record.episodes is not None:
             return record.episodes.domains
-        keys = dict.fromkeys(key for entry in record.train for key in entry if key.startswith("loss/"))
+        keys = dict.fromkeys(
+            key for entry in record.metrics.train for key in entry if key.startswith("loss/")
+        )
         return [key.removeprefix("loss/") for key in keys]
 
     @property
@@ -90,7 +92,7 @@ class RunView:
         assert table is not None
         if self.target is None:
             return np.ones(len(table), bool)
-        return np.asarray(table.domain != table.domains.index(self.target))
+        return ~table.members(self.target)
 
     @property
     def source_demos(self) -> NDArray[np.int64]:
@@ -99,13 +101,12 @@ class RunView:
         assert table is not None
         if self.target is None:
             return np.arange(len(table.lengths))
-        return np.flatnonzero(table.episode_domain != table.domains.index(self.target))
+        return np.flatnonzero(self.source_windows[table.starts])
 
     @property
-    def flaws(self) -> list[str] | None:
+    def corruption(self) -> list[str] | None:
         """What is known to be wrong with the run's own demonstrations; None where nothing is recorded."""
-        if self.library is None or self.numbers is None:
+        if self.pool is None or self.pool_numbers is None:
             return None
-        every = self.library.flaws
-        found = [every[number] for number in self.numbers]
-        return found if any(found) else None
+        labels = [self.pool.corruption[number] for number in self.pool_numbers]
+        return labels if any(labels) else None

@@ -1,23 +1,24 @@
-"""The first thing to read: what the report says, in sentences and a few numbers."""
+"""The first section: what the report says, in sentences and a few numbers."""
 
 from __future__ import annotations
 
+from beacon.analysis import WeightBias, effective_sample_size
 from beacon.report.markup import Content, Markup, tag
-from beacon.report.origins import Bias, measure_bias
+from beacon.report.run_view import RunView
 from beacon.report.success import Setting
-from beacon.report.views import RunView
+from beacon.report.weight_analysis import view_bias
 
 STRONG, MODERATE = 0.5, 0.25
 
 
-def glance_section(views: list[RunView], settings: list[Setting]) -> Markup:
+def summary_section(views: list[RunView], settings: list[Setting]) -> Markup:
     """Cards: one for the comparison, one for every run with weights."""
     cards: list[Content] = [_success_card(setting) for setting in settings[:2]]
     cards += [_weights_card(view) for view in views if view.record.windows is not None]
     if not cards:
         text = "There is nothing to compare yet: no evaluation, and no weights of windows."
         cards.append(tag("div", tag("p", text), class_="card"))
-    return tag("section", tag("h2", "At a glance"), tag("div", cards, class_="cards"), id="glance")
+    return tag("section", tag("h2", "Summary"), tag("div", cards, class_="cards"), id="summary")
 
 
 def _success_card(setting: Setting) -> Markup:
@@ -69,7 +70,7 @@ def _weights_card(view: RunView) -> Markup:
     assert table is not None
     rows = view.source_windows
     source, everything = table.weight[rows], table.weight
-    size = float(everything.sum() ** 2 / max(float(everything @ everything), 1e-300))
+    size = effective_sample_size(everything)
     facts: list[Content] = [
         _fact("Source share of the weight", f"{source.sum() / max(everything.sum(), 1e-300):.0%}"),
         _fact("Effective sample size", f"{size:,.0f} of {len(everything):,} windows"),
@@ -78,7 +79,7 @@ def _weights_card(view: RunView) -> Markup:
         facts.append(
             _fact("Mean weight, target and source", f"{everything[~rows].mean():.2f} and {source.mean():.2f}")
         )
-    bias = measure_bias(view)
+    bias = view_bias(view)
     return tag(
         "div",
         tag("h3", view.title),
@@ -88,25 +89,24 @@ def _weights_card(view: RunView) -> Markup:
     )
 
 
-def _meters(bias: Bias) -> list[Content]:
-    """Both biases as bars, and the flaws found."""
-    found: list[Content] = []
+def _meters(bias: WeightBias) -> list[Content]:
+    """Both biases as bars, and the known corruption that was found."""
+    meters: list[Content] = []
     if bias.phase is not None:
         detail = f"{bias.phase:.0%} of the source weights' variance"
-        if bias.early is not None and bias.late is not None:
-            detail += f"; mean {bias.early:.2f} in the first tenth, {bias.late:.2f} in the last"
-        found.append(_meter("Phase bias", bias.phase, detail))
+        if bias.first_tenth is not None and bias.last_tenth is not None:
+            detail += f"; mean {bias.first_tenth:.2f} in the first tenth, {bias.last_tenth:.2f} in the last"
+        meters.append(_meter("Phase bias", bias.phase, detail))
     if bias.coverage is not None:
         detail = (
             f"rank correlation {bias.coverage:+.2f} with the distance to the nearest target demonstration"
         )
-        found.append(_meter("Coverage bias", max(0.0, -bias.coverage), detail))
-    if bias.found_flaws is not None:
-        detail = (
-            f"a sound demonstration outweighs a flawed one in {bias.found_flaws:.0%} of pairs; 50% is chance"
-        )
-        found.append(_meter("Known flaws found", bias.found_flaws, detail, judged=False))
-    return found
+        meters.append(_meter("Coverage bias", max(0.0, -bias.coverage), detail))
+    if bias.corruption_auc is not None:
+        pairs = f"{bias.corruption_auc:.0%} of pairs"
+        detail = f"a sound demonstration outweighs a corrupted one in {pairs}; 50% is chance"
+        meters.append(_meter("Known corruption found", bias.corruption_auc, detail, judged=False))
+    return meters
 
 
 def _meter(label: str, value: float, detail: str, *, judged: bool = True) -> Markup:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from beacon.data import EpisodeSet
 from beacon.errors import RunError, UserError
 from beacon.report.pictures import QUALITIES, Quality, data_uri, sprite, steps_shown
-from beacon.report.records import RunRecord
+from beacon.report.run_record import RunRecord, first_line
+from beacon.runs.demonstrations import Demonstrations
 from beacon.training.config import DataOptions
 
 Ids = NDArray[np.int64]
@@ -23,11 +24,10 @@ STRIP_BYTES = 6_500_000  # of all filmstrips together, before base64 adds a thir
 SHEET_BYTES = 3_000_000  # of the frames behind the points of the map
 SHEET = 200  # frames per sheet
 MAP_POINTS = 1600
-FLAW = "flaw"  # attribute of a demonstration that is known to be bad, and how
 
 
 @dataclass(frozen=True, eq=False)
-class Library:
+class DemonstrationPool:
     """All demonstrations of some domains, sources first, numbered through."""
 
     options: DataOptions
@@ -58,11 +58,15 @@ class Library:
         """Time steps of each demonstration."""
         return np.concatenate([episodes.lengths for episodes in self.sets])
 
-    @property
-    def flaws(self) -> list[str]:
+    @cached_property
+    def demonstrations(self) -> list[Demonstrations]:
+        """What the datasets say of them, by domain."""
+        return [Demonstrations.of(episodes) for episodes in self.sets]
+
+    @cached_property
+    def corruption(self) -> list[str]:
         """What is known to be wrong with each demonstration; empty for those where nothing is."""
-        found = [str(a.get(FLAW, "")) for episodes in self.sets for a in episodes.episode_attributes]
-        return ["" if flaw == "none" else flaw for flaw in found]
+        return [label for domain in self.demonstrations for label in domain.corruption]
 
     @property
     def camera(self) -> str | None:
@@ -85,16 +89,15 @@ class Library:
         known = [*self.options.source, *([] if self.options.target is None else [self.options.target])]
         if any(path not in known for path in own):
             return None
-        places = [known.index(path) for path in own]
-        return np.concatenate([np.flatnonzero(self.domain == place) for place in places])
+        return np.concatenate([np.flatnonzero(self.domain == known.index(path)) for path in own])
 
     def map_sample(self) -> tuple[Ids, Ids]:
         """Demonstration and time step of the windows on the map: the same ones in every report."""
         rng = np.random.default_rng(0)
         demos, times = [], []
         share = _shares([int(episodes.frames) for episodes in self.sets], self.target)
-        for place, count in enumerate(share):
-            members = np.flatnonzero(self.domain == place)
+        for domain, count in enumerate(share):
+            members = np.flatnonzero(self.domain == domain)
             owner = np.repeat(members, self.lengths[members])
             time = np.concatenate([np.arange(length) for length in self.lengths[members]])
             chosen = np.sort(rng.permutation(len(owner))[:count])
@@ -116,15 +119,15 @@ class Library:
             size = sum(len(self._strip(demo, quality)) for demo in tried) / len(tried)
             if size * len(order) <= STRIP_BYTES:
                 break
-        found: dict[int, str] = {}
+        strips: dict[int, str] = {}
         total = 0
         for demo in order:
             jpeg = self._strip(demo, quality)
             total += len(jpeg)
             if total > 1.2 * STRIP_BYTES:
                 break
-            found[demo] = data_uri(jpeg)
-        return found, quality
+            strips[demo] = data_uri(jpeg)
+        return strips, quality
 
     def sheets(self, demos: Ids, times: Ids) -> tuple[list[str], int]:
         """The frames behind points of the map, `SHEET` to a picture in rows of 20, and their height."""
@@ -150,40 +153,40 @@ def _shares(frames: list[int], target: int | None) -> list[int]:
     if target is not None:
         share[target] = min(frames[target], MAP_POINTS * 2 // 5)
         room -= share[target]
-    sources = [place for place in range(len(frames)) if place != target]
-    for place in sources:
-        share[place] = min(frames[place], room // len(sources))
+    sources = [domain for domain in range(len(frames)) if domain != target]
+    for domain in sources:
+        share[domain] = min(frames[domain], room // len(sources))
     return share
 
 
-def find_libraries(records: Sequence[RunRecord]) -> list[Library | None]:
+def find_pools(records: Sequence[RunRecord]) -> list[DemonstrationPool | None]:
     """The demonstrations of every run, read once where runs share them.
 
     A run that used only some of another run's demonstrations, as target-only does, is shown with all.
     """
     from beacon.training.loading import load_training_sets
 
-    loaded: dict[DataOptions, Library | None] = {}
+    loaded: dict[DataOptions, DemonstrationPool | None] = {}
     failures: dict[DataOptions, str] = {}
-    found: list[Library | None] = []
+    pools: list[DemonstrationPool | None] = []
     every = [record.data for record in records if record.data is not None]
     for record in records:
         if record.data is None:
-            found.append(None)
+            pools.append(None)
             continue
         options = _widest(record.data, every)
         if options not in loaded:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    loaded[options] = Library(options, load_training_sets(options))
+                    loaded[options] = DemonstrationPool(options, load_training_sets(options))
             except (UserError, RunError, OSError) as error:
                 loaded[options] = None
-                failures[options] = (str(error) or type(error).__name__).splitlines()[0]
+                failures[options] = first_line(error)
         if options in failures:
             record.note("gallery", f"The demonstrations could not be read: {failures[options]}")
-        found.append(loaded[options])
-    return found
+        pools.append(loaded[options])
+    return pools
 
 
 def _widest(options: DataOptions, every: list[DataOptions]) -> DataOptions:
@@ -205,37 +208,34 @@ def _widest(options: DataOptions, every: list[DataOptions]) -> DataOptions:
     return max(candidates, key=lambda other: len(other.source), default=plain(options))
 
 
-def run_numbers(record: RunRecord, library: Library | None) -> Ids | None:
-    """For each demonstration in a run's own tables its number in the library; None when they disagree."""
-    if library is None or record.data is None:
+def pool_numbers(record: RunRecord, pool: DemonstrationPool | None) -> Ids | None:
+    """For each demonstration in a run's own tables its number in the pool; None when they disagree."""
+    if pool is None or record.data is None:
         return None
-    found = library.numbers_of(record.data)
-    if found is None or record.windows is None:
-        return found
+    numbers = pool.numbers_of(record.data)
+    if numbers is None or record.windows is None:
+        return numbers
     lengths = record.windows.lengths
-    if len(lengths) != len(found) or (lengths != library.lengths[found]).any():
+    if len(lengths) != len(numbers) or (lengths != pool.lengths[numbers]).any():
         record.note(
             "gallery",
             "The demonstrations on the disk are no longer those that this run was trained on, "
             "so weights are shown without their frames.",
         )
         return None
-    return found
+    return numbers
 
 
-def task_of(library: Library | None) -> dict[str, str]:
+def task_of(pool: DemonstrationPool | None) -> dict[str, str]:
     """What a dataset of `beacon generate` says of its task: task, size, domain; empty for others."""
-    if library is None or library.target is None:
+    if pool is None or pool.target is None:
         return {}
-    env = library.sets[library.target].env_args
-    beacon, kwargs = env.get("beacon", {}), env.get("env_kwargs", {})
-    found = {key: beacon.get(key) for key in ("task", "size")}
-    domain = kwargs.get("domain") if isinstance(kwargs, dict) else None
-    found["domain"] = domain.get("name") if isinstance(domain, dict) else None
-    return {key: str(value) for key, value in found.items() if value}
+    env = pool.sets[pool.target].env_args
+    beacon, domain = _part(env, "beacon"), _part(_part(env, "env_kwargs"), "domain")
+    task = {"task": beacon.get("task"), "size": beacon.get("size"), "domain": domain.get("name")}
+    return {key: str(value) for key, value in task.items() if value}
 
 
-def shown_path(path: Path) -> str:
-    """A path as a command would name it."""
-    text = str(path)
-    return f"'{text}'" if " " in text else text
+def _part(values: dict[str, Any], key: str) -> dict[str, Any]:
+    part = values.get(key)
+    return part if isinstance(part, dict) else {}

@@ -1,0 +1,34 @@
+"""The configuration of a run that was started before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from beacon.errors import UserError
+from beacon.runs.run import Run
+from beacon.training.config import TrainConfig, differences
+
+
+def read_config(run: Path) -> TrainConfig:
+    """The configuration that a run was started with.
+
+    Args:
+        run: the run folder.
+    """
+    return TrainConfig.from_dict(Run(run).config)
+
+
+def check_same(run: Path, config: TrainConfig) -> None:
+    """Refuse to go on with a run under another configuration; how it is run may differ.
+
+    Args:
+        run: the run folder.
+        config: the configuration that was asked for.
+    """
+    differing = differences(read_config(run).decisive(), config.decisive())
+    if differing:
+        more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
+        raise UserError(
+            f"{run} was started with another configuration ({differing[0]}{more}); "
+            "resume it with --resume --out alone, or choose another --out"
+        )
