@@ -49,7 +49,7 @@ NAMES = {name for name, _ in modules()}
 
 
 def imported(path: Path) -> set[str]:
-    """Modules of beacon that a file imports, also inside functions; `from x import y` is y where that is one."""
+    """Modules of beacon that a file imports, also inside functions; a name that is a module counts as it."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -13,6 +13,7 @@ from beacon.errors import UserError
 from beacon.files import write_bytes
 from beacon.report import (
     configuration,
+    map_section,
     sections,
     success,
     summary,
@@ -253,7 +254,7 @@ def _body(
                 figure_grid("corruption", "coverage", "causes", "phase"),
                 missing=lacking("weight-analysis"),
             ),
-            sections.map_section(views, lacking("map")),
+            map_section.map_section(views, lacking("map")),
             sections.gallery_section(views, ranks, lacking("gallery")),
             sections.bound_section(views),
             sections.rollouts_section(rollouts, views, lacking("rollouts")),

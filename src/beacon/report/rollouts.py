@@ -33,7 +33,7 @@ def collect_rollouts(views: list[RunView]) -> list[Rollout]:
     for view in views:
         for evaluation in view.record.evaluations:
             for outcome in ("success", "failure"):
-                for film in sorted(evaluation.path.with_suffix("").glob(f"{outcome}-*.mp4"))[:MOST]:
+                for film in evaluation.films(outcome)[:MOST]:
                     rollout, size = _read(view, film, " ".join(evaluation.setting), outcome == "success")
                     if rollout is not None and size <= room:
                         rollouts.append(rollout)

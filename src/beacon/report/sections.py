@@ -1,4 +1,4 @@
-"""The page's sections: text, tables and places for figures."""
+"""The page's sections: text, tables and slots for figures."""
 
 from __future__ import annotations
 
@@ -119,87 +119,6 @@ def _comparisons(setting: Setting) -> Markup:
     return join([table(heads, rows, numeric=(2, 3, 4, 5, 6)), tag("p", note, class_="note")])
 
 
-def map_section(views: list[RunView], missing: list[tuple[str, Missing]]) -> Markup:
-    """The map's controls and canvases, and the numbers of alignment."""
-    shown = [view for view in views if view.map is not None and view.map.planes]
-    if not shown:
-        return section("map", "Embedding map", missing=missing)
-    first = shown[0].map
-    assert first is not None
-    intro = (
-        f"Windows of all domains in the policy's feature space, {first.projection} to the plane, before and "
-        "after training. Axes have no unit: near means similar. Hover to see a window's frame in both "
-        "maps; select it to open its demonstration."
-    )
-    controls = tag(
-        "div",
-        _choice("map-run", "Run", [(str(view.index), view.title) for view in shown]),
-        _choice("map-space", "Features", [(s, _space(s)) for s in first.planes]),
-        _choice(
-            "map-colour",
-            "Colour",
-            [
-                ("domain", "domain"),
-                ("weight", "weight"),
-                ("phase", "phase"),
-                ("corruption", "known corruption"),
-            ],
-        ),
-        tag("span", id="map-legend", class_="legend"),
-        class_="controls",
-    )
-    canvases = [
-        tag(
-            "div",
-            tag("h4", f"{when.capitalize()} training"),
-            tag("canvas", role="img", aria_label=f"Embedding map {when} training", data_when=when),
-            class_="map-panel",
-        )
-        for when in ("before", "after")
-    ]
-    card = tag("div", tag("p", "Hover a point to see its frame.", class_="note"), id="map-card")
-    return section(
-        "map",
-        "Embedding map",
-        tag("figure", controls, tag("div", canvases, card, class_="maps"), id="figure-map"),
-        tag("h3", "How well the domains mix"),
-        _alignment(shown),
-        missing=missing,
-        intro=intro,
-    )
-
-
-def _alignment(shown: list[RunView]) -> Markup:
-    rows: list[list[Content]] = []
-    for view in shown:
-        assert view.map is not None
-        for space, numbers in view.map.alignment.items():
-            before, after = numbers["before"], numbers["after"]
-            rows.append(
-                [
-                    run_label(view),
-                    _space(space),
-                    *(_before_after(before[key], after[key]) for key in ("auc", "neighbours", "discrepancy")),
-                    plain(after["mixed"]),
-                ]
-            )
-    heads = [
-        "Run",
-        "Features",
-        "Classifier AUC",
-        "Cross-domain neighbours",
-        "Mean d",
-        "Neighbours if mixed",
-    ]
-    note = (
-        "Before → after training, on the windows of the map. AUC of a cross-fitted domain classifier: 0.5 "
-        "cannot tell source from target, 1 always can. Neighbours: share of a window's 10 nearest, of "
-        "other demonstrations, that are of the other side, in a pool with as many of either. Mean d: k-NN "
-        "discrepancy of the source, 1 when as near as targets are to each other."
-    )
-    return join([table(heads, rows, numeric=range(2, 6)), tag("p", note, class_="note")])
-
-
 def gallery_section(
     views: list[RunView], figures: list[Figure], missing: list[tuple[str, Missing]]
 ) -> Markup:
@@ -218,7 +137,7 @@ def gallery_section(
     return section(
         "gallery",
         "Demonstrations, most kept and most faded" if weighing else "Demonstrations",
-        tag("div", _choice("gallery-run", "Run", options), class_="controls"),
+        tag("div", choice("gallery-run", "Run", options), class_="controls"),
         tag("div", id="gallery-strips"),
         [tag("div", figure_slot(figure), data_run=figure.key.removeprefix("rank-")) for figure in figures],
         missing=missing,
@@ -275,7 +194,14 @@ def rollouts_section(
     return section("rollouts", "Rollouts", strips, missing=missing)
 
 
-def _choice(key: str, label: str, options: list[tuple[str, str]]) -> Markup:
+def choice(key: str, label: str, options: list[tuple[str, str]]) -> Markup:
+    """A labelled list to choose from.
+
+    Args:
+        key: id of the element.
+        label: words before it.
+        options: value and text of each.
+    """
     items = [tag("option", text, value=value) for value, text in options]
     return tag("label", label, " ", tag("select", items, id=key))
 
@@ -283,14 +209,6 @@ def _choice(key: str, label: str, options: list[tuple[str, str]]) -> Markup:
 def run_label(view: RunView) -> Markup:
     """A run's title with a dot of its colour."""
     return join([tag("span", class_="dot", style=f"background:var(--{view.colour})"), view.title])
-
-
-def _space(space: str) -> str:
-    return {"vision": "vision", "observation": "full observation"}.get(space, space)
-
-
-def _before_after(before: float | None, after: float | None) -> str:
-    return f"{plain(before)} → {plain(after)}"
 
 
 def plain(value: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from beacon.data import EpisodeSet, open_dataset
 from beacon.data.errors import listing
+from beacon.data.formats.base import DatasetReader
 from beacon.errors import UserError
 from beacon.runs.data_records import DomainRecord, hash_actions
 
@@ -37,9 +38,7 @@ class Demonstrations:
         """
         path = Path(record.file)
         with open_dataset(path) as reader:
-            missing = [name for name in record.demos if name not in reader.episode_names]
-            if missing:
-                raise UserError(f"{path} has changed since the run: it has no {listing(missing)}")
+            _check_names(reader, record)
             lengths = tuple(int(reader.info(name, "actions").shape[0]) for name in record.demos)
             if lengths != record.lengths:
                 raise UserError(f"{path} has changed since the run: it has other demonstrations")
@@ -75,8 +74,12 @@ def check_unchanged(file: Path, record: DomainRecord) -> None:
             "say where it is now with --source-file"
         )
     with open_dataset(file) as reader:
-        missing = [name for name in record.demos if name not in reader.episode_names]
-        if missing:
-            raise UserError(f"{file} has changed since the run: it has no {listing(missing)}")
+        _check_names(reader, record)
         if hash_actions([reader.read(name, "actions") for name in record.demos]) != record.actions:
             raise UserError(f"{file} has changed since the run: the weights are of other actions")
+
+
+def _check_names(reader: DatasetReader, record: DomainRecord) -> None:
+    missing = [name for name in record.demos if name not in reader.episode_names]
+    if missing:
+        raise UserError(f"{reader.path} has changed since the run: it has no {listing(missing)}")

@@ -64,6 +64,14 @@ class Evaluation:
         """Software that the evaluation ran with."""
         return {str(name): str(version) for name, version in self.result.get("versions", {}).items()}
 
+    def films(self, outcome: str) -> list[Path]:
+        """Films of episodes, in a folder beside the file.
+
+        Args:
+            outcome: success or failure.
+        """
+        return sorted(self.path.with_suffix("").glob(f"{outcome}-*.mp4"))
+
     def outcomes(self, criterion: str) -> list[float]:
         """One number an episode."""
         return [float(episode.get(criterion, 0.0)) for episode in self.result["episodes"]]
