@@ -27,7 +27,7 @@ from beacon.weighting import WeightingConfig
 
 def test_per_sample_losses_average_to_the_batch_loss(source: Path, target: Path, tmp_path: Path) -> None:
     trainer = Trainer(tiny_config("cotrain", source, target), RunFolder(tmp_path / "run"))
-    for step, batch in enumerate(trainer.feed(trainer.method.batches(0))):
+    for step, batch in enumerate(trainer.loader(trainer.method.batches(0))):
         losses, _, loss = trainer._loss(batch, step)
         assert losses.shape == (8,)
         assert loss.item() == pytest.approx(losses.mean().item(), rel=1e-6)
@@ -115,7 +115,7 @@ def test_held_out_loss(run: Path, source: Path, target: Path, tmp_path: Path) ->
     assert trainer._validate() == logged
     assert all(torch.equal(a, b) for a, b in zip(before, trainer.policy.parameters(), strict=True))
     trainer.ema.copy_to(trainer.policy)
-    found = trainer.sweep(trainer.context.target_windows, 4, (0, 2, 1)).losses.mean().item()
+    found = trainer.measurer(trainer.context.target_windows, 4, (0, 2, 1)).losses.mean().item()
     assert found == pytest.approx(logged, rel=1e-5)
 
 

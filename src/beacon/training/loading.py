@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from beacon.data import DataWarning, EpisodeSet, ObservationMapping, load_domains, parse_rename
+from beacon.data.domains import Domains
 from beacon.errors import UserError
 from beacon.policy import ObservationSpec
 from beacon.training.config import DataOptions
@@ -36,6 +38,14 @@ def load_training_sets(options: DataOptions) -> list[EpisodeSet]:
             stacklevel=2,
         )
     return sets
+
+
+def domains_of(sets: Sequence[EpisodeSet], options: DataOptions) -> Domains:
+    """Which of these sets, as `load_training_sets` gave them, are sources, and which is the target."""
+    names = tuple(episodes.name for episodes in sets)
+    if options.target is None:
+        return Domains(names, None)
+    return Domains(names[:-1], names[-1])
 
 
 def load_validation_set(path: Path, options: DataOptions, like: EpisodeSet) -> EpisodeSet:

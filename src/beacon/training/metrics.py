@@ -13,9 +13,9 @@ from torch import Tensor
 
 from beacon.errors import UserError
 from beacon.methods import EpochReport
-from beacon.training.board import Board
 from beacon.training.config import TrainConfig
 from beacon.training.run_folder import RunFolder
+from beacon.training.tensorboard_writer import TensorBoardWriter
 
 
 class RunningMeans:
@@ -55,7 +55,7 @@ class Metrics:
 
     def __init__(self, folder: RunFolder, config: TrainConfig, resumed_at: int) -> None:
         self._folder = folder
-        self._board = Board(folder.path, resumed_at) if config.run.tensorboard else None
+        self._tensorboard = TensorBoardWriter(folder.path, resumed_at) if config.run.tensorboard else None
         self._wandb: Any = None
         if config.run.wandb is not None:
             import wandb
@@ -67,9 +67,9 @@ class Metrics:
     def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
         """A set of scalars at a gradient step."""
         self._folder.append_metrics(kind, step, values)
-        if self._board is not None:
+        if self._tensorboard is not None:
             for name, value in values.items():
-                self._board.scalar(f"{kind}/{name}", value, step)
+                self._tensorboard.scalar(f"{kind}/{name}", value, step)
         if self._wandb is not None:
             self._wandb.log({f"{kind}/{name}": value for name, value in values.items()}, step=step)
 
@@ -78,13 +78,13 @@ class Metrics:
     ) -> None:
         """What a method did between epochs; histograms of the weights of every domain for TensorBoard."""
         self.write("refresh", step, {"epoch": epoch, **report.scalars})
-        if self._board is not None and report.weights is not None:
+        if self._tensorboard is not None and report.weights is not None:
             for name, members in domains.items():
-                self._board.histogram(f"q/{name}", np.asarray(report.weights)[members], step)
+                self._tensorboard.histogram(f"q/{name}", np.asarray(report.weights)[members], step)
 
     def close(self) -> None:
         """Finish all files."""
-        if self._board is not None:
-            self._board.close()
+        if self._tensorboard is not None:
+            self._tensorboard.close()
         if self._wandb is not None:
             self._wandb.finish()

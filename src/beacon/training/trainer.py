@@ -17,18 +17,18 @@ from beacon.methods import METHODS, Measurements, MethodContext
 from beacon.methods.base import Indices, Reference
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.randomness import generator
+from beacon.training.batch_loader import BatchLoader
 from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from beacon.training.config import TrainConfig
 from beacon.training.devices import choose_device
-from beacon.training.feed import Feed
-from beacon.training.loading import load_training_sets, load_validation_set, observation_spec
+from beacon.training.loading import domains_of, load_training_sets, load_validation_set, observation_spec
 from beacon.training.metrics import Metrics, RunningMeans, check_loggers
 from beacon.training.optimization import half_squared_norm, learning_rate, make_optimizer
 from beacon.training.records import describe
 from beacon.training.reference import ReferencePolicy, fit_reference
 from beacon.training.run_folder import RunFolder
-from beacon.training.sweep import Sweep, normalise
 from beacon.training.weight_history import WeightHistory
+from beacon.training.window_measurer import WindowMeasurer, normalise, of_source
 
 CHECKPOINTS = 10  # in a run, unless said otherwise
 
@@ -61,7 +61,7 @@ def train(
         folder.check_free()
     check_loggers(config)
     trainer = Trainer(config, folder)
-    data = describe(trainer.windows.sets, has_target=trainer.context.has_target)
+    data = describe(trainer.windows.sets, has_target=trainer.domains.target is not None)
     with folder.locked():
         if goes_on:
             folder.take_up(data)
@@ -78,22 +78,22 @@ class Trainer:
         optimization = config.optimization
         self.device = choose_device(config.run.device)
         sets = load_training_sets(config.data)
-        self.domains = tuple(s.name for s in sets)
+        self.domains = domains_of(sets, config.data)
+        target = self.domains.target_index
         self.windows = Windows(sets, config.policy.obs_steps, config.policy.horizon)
         self.normalizer = Normalizer.fit(
-            sets, statistics=config.data.statistics, quantile=config.data.quantile, target=len(sets) - 1
+            sets, statistics=config.data.statistics, quantile=config.data.quantile, target=target
         )
-        self.policy = DiffusionPolicy(observation_spec(sets[-1]), config.policy, seed=optimization.seed).to(
-            self.device
-        )
+        spec = observation_spec(sets[target or 0])  # all sets have the same observations
+        self.policy = DiffusionPolicy(spec, config.policy, seed=optimization.seed).to(self.device)
         if config.run.compile:
             self.policy.compile()
         self.ema = ModelEma(self.policy, power=optimization.ema_power, max_decay=optimization.ema_max)
         self.optimizer = make_optimizer(self.policy.parameters(), optimization)
-        self.sweep = Sweep(self.policy, self.windows, self.normalizer, self.device)
+        self.measurer = self._measurer(self.policy, self.windows)
         self.context = MethodContext(
             windows=self.windows,
-            domains=self.domains,
+            domains=self.domains.names,
             seed=optimization.seed,
             epochs=optimization.epochs,
             steps_per_epoch=optimization.steps_per_epoch,
@@ -101,18 +101,18 @@ class Trainer:
             weight_decay=optimization.weight_decay,
             measure=self._measure,
             capacity=lambda: half_squared_norm(self.policy),
-            has_target=config.data.target is not None,
+            has_target=target is not None,
             fit_reference=self._fit_reference,
         )
         self.method = METHODS[config.method](config.options, self.context)
         self.validation = self._load_validation()
-        self.feed = Feed(self.windows, optimization.batch_size, self.device)
+        self.loader = BatchLoader(self.windows, optimization.batch_size, self.device)
         self.progress = Progress(0, 0)
 
     def run(self, *, resume: bool = False, listener: Callable[[StepEvent], None] | None = None) -> Path:
         """Train to the end, from the newest checkpoint when resuming; return the last checkpoint."""
         config, folder = self.config, self.folder
-        history = WeightHistory(folder.weights, self.windows, self.domains)
+        history = WeightHistory(folder.weights, self.windows, self.domains.names)
         if resume and folder.has_checkpoint():
             self.progress, state = load_checkpoint(
                 folder.path, config.digest(), self.policy, self.ema, self.optimizer
@@ -124,7 +124,7 @@ class Trainer:
         every = config.run.checkpoint_every or max(1, epochs // CHECKPOINTS)
         checkpoint = folder.checkpoints / f"{self.progress.step:08d}"
         metrics = Metrics(folder, config, self.progress.step)
-        members = {name: self.windows.domain == d for d, name in enumerate(self.domains)}
+        members = {name: self.windows.domain == d for d, name in enumerate(self.domains.names)}
         try:
             for epoch in range(self.progress.epoch, epochs):
                 report = self.method.between_epochs(epoch)
@@ -148,11 +148,11 @@ class Trainer:
         self.policy.train()
         for group in self.optimizer.param_groups:
             group["weight_decay"] = self.method.weight_decay
-        means = RunningMeans(self.domains, self.device)
+        means = RunningMeans(self.domains.names, self.device)
         started, since = time.perf_counter(), 0
         first = epoch * options.steps_per_epoch
         batches = self.method.batches(epoch)
-        for offset, batch in enumerate(self.feed(batches)):
+        for offset, batch in enumerate(self.loader(batches)):
             step = first + offset
             rate = learning_rate(step, options)
             for group in self.optimizer.param_groups:
@@ -199,8 +199,8 @@ class Trainer:
         config = self.config.policy
         actions, proprio = normalise(self.normalizer, batch, self.device)
         with self._autocast():
-            of_source = batch.domain != self.normalizer.target
-            encoding = policy.encode(batch.images, proprio, crop_generator=draw, of_source=of_source)
+            source = of_source(batch.domain, self.domains.target_index)
+            encoding = policy.encode(batch.images, proprio, crop_generator=draw, of_source=source)
             noise, timesteps = policy.draw_noise(len(batch), config.draws, draw, stratified=config.stratified)
             losses = policy.per_sample_loss(encoding.observation, actions, noise, timesteps).mean(dim=0)
         return losses, encoding
@@ -211,10 +211,10 @@ class Trainer:
 
     def _measure(self, index: Indices, draws: int, number: int) -> Measurements:
         with self._autocast():
-            found = self.sweep(index, draws, (self.config.optimization.seed, REFRESH, number))
-        if not bool(torch.isfinite(found.losses).all()):
+            measured = self.measurer(index, draws, (self.config.optimization.seed, REFRESH, number))
+        if not bool(torch.isfinite(measured.losses).all()):
             raise self._diverged(self.progress.step)
-        return found
+        return measured
 
     def _diverged(self, step: int) -> RunError:
         return RunError(
@@ -230,22 +230,29 @@ class Trainer:
         def losses(batch: WindowBatch, step: int) -> Tensor:
             return self._sample_losses(policy, batch, generator(options.seed, REFERENCE, step))[0]
 
-        fit_reference(policy, losses, self.feed, members, steps, options, self.folder.reference(name))
-        sweep = Sweep(policy, self.windows, self.normalizer, self.device)
+        fit_reference(policy, losses, self.loader, members, steps, options, self.folder.reference(name))
+        measurer = self._measurer(policy, self.windows)
 
         def measure(index: Indices, draws: int, number: int) -> Measurements:
             with self._autocast():
-                return sweep(index, draws, (options.seed, REFRESH, number))
+                return measurer(index, draws, (options.seed, REFRESH, number))
 
-        return ReferencePolicy(policy, measure, sweep.actions)
+        return ReferencePolicy(policy, measure, measurer.actions)
 
-    def _load_validation(self) -> Sweep | None:
+    def _load_validation(self) -> WindowMeasurer | None:
         path = self.config.data.validation
         if path is None:
             return None
-        held_out = load_validation_set(path, self.config.data, self.windows.sets[-1])
+        number = self.domains.target_index or 0  # without a target, the policy acts as on its only source
+        held_out = load_validation_set(path, self.config.data, self.windows.sets[number])
         windows = Windows([held_out], self.config.policy.obs_steps, self.config.policy.horizon)
-        return Sweep(self.policy, windows, self.normalizer, self.device, domain=self.normalizer.target)
+        return self._measurer(self.policy, windows, domain=number)
+
+    def _measurer(
+        self, policy: DiffusionPolicy, windows: Windows, domain: int | None = None
+    ) -> WindowMeasurer:
+        target = self.domains.target_index
+        return WindowMeasurer(policy, windows, self.normalizer, self.device, target=target, domain=domain)
 
     def _validate(self) -> float:
         """Mean loss of the averaged parameters on held-out target windows, always with the same noise."""
