@@ -250,9 +250,9 @@ def test_spoiled_run_folder(run: Path, refused: Refuse) -> None:
     for content, says in (
         ("a: [", "config.yaml: damaged"),
         ("just text", "config.yaml: damaged"),
-        (good.replace("alpha: 0.5", "alpha: -1"), "not a configuration of this version of beacon"),
-        (good.replace("method: beacon", "method: magic"), "not a configuration of this version of beacon"),
-        (good.replace("alpha: 0.5", "alpha: 0.5\n    beta: 2"), "has no beta"),
+        (good.replace("alpha: 0.5", "alpha: -1"), "config.yaml: options.weighting: alpha: must be"),
+        (good.replace("method: beacon", "method: magic"), "config.yaml: method: there is no 'magic'"),
+        (good.replace("alpha: 0.5", "alpha: 0.5\n    beta: 2"), "options.weighting.beta: "),
     ):
         (run / "config.yaml").write_text(content)
         assert says in refused("--resume")

@@ -29,6 +29,7 @@ def make_optimizer(parameters: Iterable[nn.Parameter], options: OptimizationOpti
     return torch.optim.AdamW(
         parameters,
         lr=options.learning_rate,
+        betas=options.betas,
         weight_decay=options.weight_decay,
         fused=True,
     )

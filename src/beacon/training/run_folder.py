@@ -12,7 +12,8 @@ import yaml
 
 from beacon.errors import UserError
 from beacon.files import sync, write_bytes, writing
-from beacon.training.config import TrainConfig, differences
+from beacon.plain import differences
+from beacon.training.config import TrainConfig, read_config
 from beacon.training.records import DomainRecord, read_records, to_json
 
 try:
@@ -88,16 +89,9 @@ class RunFolder:
 
     def read_config(self) -> TrainConfig:
         """The configuration that the run was started with."""
-        file = self.path / CONFIG
-        try:
-            values = yaml.safe_load(file.read_text())
-        except FileNotFoundError:
-            raise UserError(f"{self.path} is not a run: it has no {CONFIG}") from None
-        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-            raise UserError(f"{file}: damaged ({error})") from None
-        if not isinstance(values, Mapping):
-            raise UserError(f"{file}: damaged, not a configuration")
-        return TrainConfig.from_dict(values)
+        if not self.exists:
+            raise UserError(f"{self.path} is not a run: it has no {CONFIG}")
+        return read_config(self.path / CONFIG)
 
     def check_same(self, config: TrainConfig) -> None:
         """Refuse to go on with a run under another configuration; how it is run may differ."""
