@@ -116,6 +116,10 @@ class RunOptions:
     compile: bool = False
     # Epochs between two checkpoints; default: about ten in a run.
     checkpoint_every: Annotated[int | None, Range(1, MANY)] = None
+    # Also write a checkpoint at the end of an epoch when the last one is this many minutes old.
+    checkpoint_minutes: Annotated[float | None, Range(0, 1e6, above=True)] = None
+    # Stop at a checkpoint before this many hours have passed; --resume goes on, for as long again.
+    max_hours: Annotated[float | None, Range(0, 1e6, above=True)] = None
     # Checkpoints to keep, the newest ones.
     keep: Annotated[int, Range(1, MANY)] = 2
     # Steps between two lines of metrics.

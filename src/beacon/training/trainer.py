@@ -11,26 +11,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beacon.data import Normalizer, WindowBatch, Windows
-from beacon.errors import RunError
+from beacon.data import WindowBatch, Windows
 from beacon.methods import METHODS, Measurements, MethodContext
 from beacon.methods.base import Indices, Reference
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.randomness import generator
 from beacon.training.batch_loader import BatchLoader
 from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from beacon.training.checkpoint_schedule import CheckpointSchedule
 from beacon.training.config import TrainConfig
 from beacon.training.devices import choose_device
-from beacon.training.loading import domains_of, load_training_sets, load_validation_set, observation_spec
+from beacon.training.loading import load_training_data, load_validation_set
 from beacon.training.metrics import Metrics, RunningMeans, check_loggers
-from beacon.training.optimization import half_squared_norm, learning_rate, make_optimizer
+from beacon.training.optimization import diverged, half_squared_norm, learning_rate, make_optimizer
 from beacon.training.records import describe
 from beacon.training.reference import ReferencePolicy, fit_reference
 from beacon.training.run_folder import RunFolder
+from beacon.training.summary import summarize_run
 from beacon.training.weight_history import WeightHistory
 from beacon.training.window_measurer import WindowMeasurer, normalise, of_source
-
-CHECKPOINTS = 10  # in a run, unless said otherwise
 
 # Streams of randomness that must not meet.
 STEP, REFRESH, VALIDATION, REFERENCE = 0, 1, 2, 3
@@ -51,8 +50,17 @@ def train(
     *,
     resume: bool = False,
     listener: Callable[[StepEvent], None] | None = None,
+    started: Callable[[str], None] | None = None,
 ) -> Path:
-    """Train a policy into the run folder ``out``; return the last checkpoint."""
+    """Train a policy into a run folder; return the last checkpoint.
+
+    Args:
+        config: everything that decides the run.
+        out: the run folder, which is made.
+        resume: go on with the run in it, if there is one.
+        listener: called after every step.
+        started: called with two lines about the run when it begins.
+    """
     folder = RunFolder(out)
     goes_on = resume and folder.exists
     if goes_on:
@@ -67,7 +75,7 @@ def train(
             folder.take_up(data)
         else:
             folder.start(config, data)
-        return trainer.run(resume=goes_on, listener=listener)
+        return trainer.run(resume=goes_on, listener=listener, started=started)
 
 
 class Trainer:
@@ -77,15 +85,9 @@ class Trainer:
         self.config, self.folder = config, folder
         optimization = config.optimization
         self.device = choose_device(config.run.device)
-        sets = load_training_sets(config.data)
-        self.domains = domains_of(sets, config.data)
-        target = self.domains.target_index
-        self.windows = Windows(sets, config.policy.obs_steps, config.policy.horizon)
-        self.normalizer = Normalizer.fit(
-            sets, statistics=config.data.statistics, quantile=config.data.quantile, target=target
-        )
-        spec = observation_spec(sets[target or 0])  # all sets have the same observations
-        self.policy = DiffusionPolicy(spec, config.policy, seed=optimization.seed).to(self.device)
+        data = load_training_data(config.data, config.policy)
+        self.domains, self.windows, self.normalizer = data.domains, data.windows, data.normalizer
+        self.policy = DiffusionPolicy(data.spec, config.policy, seed=optimization.seed).to(self.device)
         if config.run.compile:
             self.policy.compile()
         self.ema = ModelEma(self.policy, power=optimization.ema_power, max_decay=optimization.ema_max)
@@ -101,7 +103,7 @@ class Trainer:
             weight_decay=optimization.weight_decay,
             measure=self._measure,
             capacity=lambda: half_squared_norm(self.policy),
-            has_target=target is not None,
+            has_target=self.domains.target is not None,
             fit_reference=self._fit_reference,
         )
         self.method = METHODS[config.method](config.options, self.context)
@@ -109,8 +111,20 @@ class Trainer:
         self.loader = BatchLoader(self.windows, optimization.batch_size, self.device)
         self.progress = Progress(0, 0)
 
-    def run(self, *, resume: bool = False, listener: Callable[[StepEvent], None] | None = None) -> Path:
-        """Train to the end, from the newest checkpoint when resuming; return the last checkpoint."""
+    def run(
+        self,
+        *,
+        resume: bool = False,
+        listener: Callable[[StepEvent], None] | None = None,
+        started: Callable[[str], None] | None = None,
+    ) -> Path:
+        """Train to the end or as long as the run may; return the last checkpoint.
+
+        Args:
+            resume: start from the newest checkpoint.
+            listener: called after every step.
+            started: called with two lines about the run when it begins.
+        """
         config, folder = self.config, self.folder
         history = WeightHistory(folder.weights, self.windows, self.domains.names)
         if resume and folder.has_checkpoint():
@@ -120,8 +134,11 @@ class Trainer:
             self.method.load_state_dict(state)
             history.restore(self.progress.epoch, self.progress.step)
         folder.rewind_metrics(self.progress.step)
+        if started is not None:
+            run = (config, self.windows, self.domains, self.device, self.policy)
+            started(summarize_run(*run, self.progress.step))
         epochs = config.optimization.epochs
-        every = config.run.checkpoint_every or max(1, epochs // CHECKPOINTS)
+        schedule = CheckpointSchedule(config.run, epochs)
         checkpoint = folder.checkpoints / f"{self.progress.step:08d}"
         metrics = Metrics(folder, config, self.progress.step)
         members = {name: self.windows.domain == d for d, name in enumerate(self.domains.names)}
@@ -135,10 +152,13 @@ class Trainer:
                 self.progress = Progress(epoch + 1, (epoch + 1) * config.optimization.steps_per_epoch)
                 if self.validation is not None and (epoch + 1) % config.run.validate_every == 0:
                     metrics.write("validation", self.progress.step, {"loss": self._validate()})
-                if (epoch + 1) % every == 0 or epoch + 1 == epochs:
+                saves, stops = schedule.after(epoch)
+                if saves:
                     history.save(self.progress.step)
                     folder.sync_metrics()
                     checkpoint = self._save()
+                if stops:
+                    break
         finally:
             metrics.close()
         return checkpoint
@@ -150,23 +170,10 @@ class Trainer:
             group["weight_decay"] = self.method.weight_decay
         means = RunningMeans(self.domains.names, self.device)
         started, since = time.perf_counter(), 0
-        first = epoch * options.steps_per_epoch
         batches = self.method.batches(epoch)
         for offset, batch in enumerate(self.loader(batches)):
-            step = first + offset
-            rate = learning_rate(step, options)
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            losses, encoding, loss = self._loss(batch, step)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            if options.gradient_clip is not None:
-                bound = options.gradient_clip * self.method.mean_weight
-                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), bound)
-            self.optimizer.step()
-            self.ema.update(self.policy, step)
-            seen = Encoding(encoding.vision.detach(), encoding.observation.detach())
-            self.method.observe(batches[offset], seen, losses.detach())
+            step = epoch * options.steps_per_epoch + offset
+            losses, loss = self._step(batch, batches[offset], step)
             means.add(losses.float(), batch.domain, loss=loss)
             since += 1
             if listener is not None:
@@ -174,14 +181,28 @@ class Trainer:
             if (step + 1) % run.log_every == 0 or offset + 1 == options.steps_per_epoch:
                 values = means.take()
                 if not np.isfinite(values["loss"]):
-                    raise self._diverged(step + 1)
+                    raise diverged(step + 1, options)
                 speed = since / (time.perf_counter() - started)
-                metrics.write(
-                    "train",
-                    step + 1,
-                    {"epoch": epoch, **values, "learning_rate": rate, "steps_per_second": speed},
-                )
+                values |= {"learning_rate": learning_rate(step, options), "steps_per_second": speed}
+                metrics.write("train", step + 1, {"epoch": epoch, **values})
                 started, since = time.perf_counter(), 0
+
+    def _step(self, batch: WindowBatch, index: Indices, step: int) -> tuple[Tensor, Tensor]:
+        """One gradient step on a mini-batch of the windows ``index``: all losses, and what was minimised."""
+        options = self.config.optimization
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(step, options)
+        losses, encoding, loss = self._loss(batch, step)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if options.gradient_clip is not None:
+            bound = options.gradient_clip * self.method.mean_weight
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), bound)
+        self.optimizer.step()
+        self.ema.update(self.policy, step)
+        seen = Encoding(encoding.vision.detach(), encoding.observation.detach())
+        self.method.observe(index, seen, losses.detach())
+        return losses, loss
 
     def _loss(self, batch: WindowBatch, step: int) -> tuple[Tensor, Encoding, Tensor]:
         """Per-sample losses, the encoding, and the scalar to minimise."""
@@ -210,17 +231,17 @@ class Trainer:
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled)
 
     def _measure(self, index: Indices, draws: int, number: int) -> Measurements:
-        with self._autocast():
-            measured = self.measurer(index, draws, (self.config.optimization.seed, REFRESH, number))
+        seed = (self.config.optimization.seed, REFRESH, number)
+        measured = self._measured(self.measurer, index, draws, seed)
         if not bool(torch.isfinite(measured.losses).all()):
-            raise self._diverged(self.progress.step)
+            raise diverged(self.progress.step, self.config.optimization)
         return measured
 
-    def _diverged(self, step: int) -> RunError:
-        return RunError(
-            f"the loss is no longer finite at step {step}; lower --learning-rate "
-            f"(now {self.config.optimization.learning_rate}), or look at the data with `beacon data check`"
-        )
+    def _measured(
+        self, measurer: WindowMeasurer, index: Indices, draws: int, seed: tuple[int, ...]
+    ) -> Measurements:
+        with self._autocast():
+            return measurer(index, draws, seed)
 
     def _fit_reference(self, name: str, members: Indices, steps: int) -> Reference:
         """Train a policy on some windows alone, or take it from the run folder."""
@@ -234,8 +255,7 @@ class Trainer:
         measurer = self._measurer(policy, self.windows)
 
         def measure(index: Indices, draws: int, number: int) -> Measurements:
-            with self._autocast():
-                return measurer(index, draws, (options.seed, REFRESH, number))
+            return self._measured(measurer, index, draws, (options.seed, REFRESH, number))
 
         return ReferencePolicy(policy, measure, measurer.actions)
 
@@ -258,10 +278,11 @@ class Trainer:
         """Mean loss of the averaged parameters on held-out target windows, always with the same noise."""
         if self.validation is None:
             raise RuntimeError("no validation data")
-        with self.ema.applied(self.policy), self._autocast():
-            # Zeros at the end of a seed do not count, so one that is shorter could meet another stream.
-            seed = (0, VALIDATION, 1)
-            return float(self.validation(self.validation.everything, 4, seed).losses.mean())
+        # Zeros at the end of a seed do not count, so one that is shorter could meet another stream.
+        seed = (0, VALIDATION, 1)
+        with self.ema.applied(self.policy):
+            measured = self._measured(self.validation, self.validation.everything, 4, seed)
+        return float(measured.losses.mean())
 
     def _save(self) -> Path:
         return save_checkpoint(
