@@ -13,26 +13,50 @@ if TYPE_CHECKING:
 
 
 class TimeLeft:
-    """Time left by what all of this session took, refreshes of the weights and checkpoints included.
+    """Time left, by the steps of this session and by what happens between its epochs.
 
-    A mean over the last seconds would not know of refreshes, which come once an epoch.
+    A mean over the last seconds would not know of what comes once an epoch: refreshes of the weights,
+    validation and checkpoints.
 
     Args:
+        steps_per_epoch: of the run.
         clock: seconds now.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._first: tuple[int, float] | None = None  # the first step that ended, and when
+    def __init__(self, steps_per_epoch: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._length, self._clock = steps_per_epoch, clock
+        self._before: float | None = None  # when the last step ended
+        self._inside, self._across = _Mean(), _Mean()  # seconds to a step within an epoch, and to its first
 
     def __call__(self, step: int, steps: int) -> float | None:
         """Seconds left after ``step`` of ``steps``; None as long as nobody can tell."""
         now = self._clock()
-        if self._first is None:
-            self._first = (step, now)  # what comes before it, such as compiling, comes once
+        # What comes before the first step of a session, such as compiling, comes once.
+        if self._before is not None:
+            (self._across if step % self._length == 1 % self._length else self._inside).add(
+                now - self._before
+            )
+        self._before = now
+        if not self._inside.count and not self._across.count:
             return None
-        done = step - self._first[0]
-        return (now - self._first[1]) / done * (steps - step) if done > 0 else None
+        starts = steps // self._length - -(-step // self._length)  # epochs that have not begun
+        across = self._across.value if self._across.count else self._inside.value
+        inside = self._inside.value if self._inside.count else across
+        return starts * across + (steps - step - starts) * inside
+
+
+class _Mean:
+    """A mean of numbers that come one by one."""
+
+    def __init__(self) -> None:
+        self.count, self._sum = 0, 0.0
+
+    def add(self, value: float) -> None:
+        self.count, self._sum = self.count + 1, self._sum + value
+
+    @property
+    def value(self) -> float:
+        return self._sum / self.count
 
 
 def in_words(seconds: float | None) -> str:
@@ -59,7 +83,7 @@ def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
     from rich.console import Console
 
     console = Console(stderr=True)
-    left = TimeLeft()
+    left = TimeLeft(config.optimization.steps_per_epoch)
     if not console.is_terminal:
         every = max(1, config.optimization.steps // 10)
 
