@@ -87,12 +87,12 @@ class _Warnings:
     def __init__(self) -> None:
         self._shown: set[str] = set()
 
-    def __call__(self, message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    def __call__(self, message: Warning | str, category: type[Warning], *position: Any, **more: Any) -> None:
         text = _one_line(str(message))
         # The same with other numbers, as at every refresh, says nothing new.
-        kind = category.__name__ + "".join(letter for letter in text if not letter.isdigit())
-        if kind not in self._shown:
-            self._shown.add(kind)
+        message_type = category.__name__ + "".join(letter for letter in text if not letter.isdigit())
+        if message_type not in self._shown:
+            self._shown.add(message_type)
             print(f"beacon: warning: {text}", file=sys.stderr)
 
 

@@ -83,10 +83,9 @@ def describe(options: Any) -> str:
     """What can be chosen, for ``--help``; empty where nothing can."""
     lines = []
     for choice in find(options):
-        several = f"[NAME ...]  any of {', '.join(choice.base.registry)}, or {NONE}"
-        one = f"NAME  one of {', '.join(choice.base.registry)}"
-        chosen = ", ".join(choice.names) or NONE
-        lines.append(f"  {choice.flag} {several if choice.several else one}; now {chosen}")
+        names, chosen = ", ".join(choice.base.registry), ", ".join(choice.names) or NONE
+        takes = f"[NAME ...]  any of {names}, or {NONE}" if choice.several else f"NAME  one of {names}"
+        lines.append(f"  {choice.flag} {takes}; now {chosen}")
     if not lines:
         return ""
     return "\n".join(["Parts by name; the options of those that are chosen are below:", *lines])

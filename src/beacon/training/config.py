@@ -152,16 +152,16 @@ class TrainConfig:
 
         if self.method not in METHODS:
             raise UserError(f"--method {self.method}: choose one of {', '.join(METHODS)}")
-        kind = METHODS[self.method]
-        if not isinstance(self.options, kind.Options):
-            raise UserError(f"the options of {self.method} must be {kind.Options.__name__}")
-        if kind.needs_source and not self.data.source:
+        method = METHODS[self.method]
+        if not isinstance(self.options, method.Options):
+            raise UserError(f"the options of {self.method} must be {method.Options.__name__}")
+        if method.needs_source and not self.data.source:
             raise UserError(f"--method {self.method} needs source demonstrations; say --source FILE")
-        if kind.needs_target and self.data.target is None:
+        if method.needs_target and self.data.target is None:
             raise UserError(f"--method {self.method} needs target demonstrations; say --target FILE")
         if self.data.target is None and self.data.statistics == "target":
             raise UserError("--statistics target needs target demonstrations; say --target FILE")
-        kind.check(self.options, epochs=self.optimization.epochs)
+        method.check(self.options, epochs=self.optimization.epochs)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for YAML."""

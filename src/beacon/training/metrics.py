@@ -64,14 +64,20 @@ class Metrics:
                 project=config.run.wandb, dir=folder.path, config=config.to_dict(), resume="allow"
             )
 
-    def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
-        """A set of scalars at a gradient step."""
-        self._folder.append_metrics(kind, step, values)
+    def write(self, event: str, step: int, values: Mapping[str, float]) -> None:
+        """A set of scalars at a gradient step.
+
+        Args:
+            event: ``train``, ``refresh`` or ``validation``.
+            step: gradient steps done.
+            values: what to write.
+        """
+        self._folder.append_metrics(event, step, values)
         if self._tensorboard is not None:
             for name, value in values.items():
-                self._tensorboard.scalar(f"{kind}/{name}", value, step)
+                self._tensorboard.scalar(f"{event}/{name}", value, step)
         if self._wandb is not None:
-            self._wandb.log({f"{kind}/{name}": value for name, value in values.items()}, step=step)
+            self._wandb.log({f"{event}/{name}": value for name, value in values.items()}, step=step)
 
     def write_refresh(
         self, epoch: int, step: int, report: EpochReport, domains: Mapping[str, NDArray[np.bool_]]

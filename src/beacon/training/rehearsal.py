@@ -23,7 +23,7 @@ from beacon.training.window_measurer import WindowMeasurer
 
 SAMPLE = 256  # windows that are measured for the time of a refresh
 LARGEST_SHARE = 20  # steps of an epoch that are rehearsed at most
-FEWEST = 2
+FEWEST = 2  # steps of the first epoch, of which the first makes room in memory, and of reference policies
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def rehearse(config: TrainConfig, seconds: float = 10.0) -> Expectation:
 
     Args:
         config: of the run.
-        seconds: how long to measure steps at most, though never fewer than two an epoch.
+        seconds: how long to measure steps at most, though never fewer than four.
     """
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of weights that mean nothing here
@@ -115,7 +115,7 @@ class _Rehearsal(Trainer):
             if self.device.type == "cuda":
                 torch.cuda.synchronize(self.device)
             times.append(time.perf_counter() - started - sum(times))
-            if len(times) >= FEWEST and sum(times) > seconds:
+            if len(times) >= (1 if epoch else FEWEST) and sum(times) > seconds:
                 break
         return times
 
