@@ -16,6 +16,7 @@ from toy_parts import (
 
 from beacon.cli.parsing import parse
 from beacon.errors import UserError
+from beacon.option_words import option_words
 from beacon.plain import from_plain, to_plain
 
 
@@ -52,6 +53,7 @@ def test_parts_are_chosen(line: str, expected: ToyOptions) -> None:
     options = parsed(line)
     assert options == expected
     assert from_plain(ToyOptions, to_plain(options)) == options  # as config.yaml keeps it
+    assert parsed(" ".join(option_words(options, ToyOptions()))) == options  # as a report repeats it
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 import yaml
 from tiny_runs import tiny_config
 
+from beacon.cli.train import parse
 from beacon.errors import UserError
 from beacon.plain import to_plain
+from beacon.report.reproduce import train_command
 from beacon.training import OptimizationOptions, TrainConfig, preset_config
 from beacon.training.config import preset_data, read_config
 
@@ -152,3 +155,22 @@ def test_the_digest_tells_configurations_apart() -> None:
     assert TrainConfig.from_dict(config.to_dict()).digest() == config.digest()
     assert tiny_config("cotrain", Path("a"), Path("b"), betas=(0.8, 0.9)).digest() != config.digest()
     assert tiny_config("cotrain", Path("a"), Path("b"), run={"keep": 3}).digest() == config.digest()
+
+
+@pytest.mark.parametrize("preset", ["cpu", "paper"])
+@pytest.mark.parametrize("image_size", [None, 64, 96])
+def test_a_reports_command_repeats_the_configuration(preset: str, image_size: int | None) -> None:
+    policy, optimization = preset_config(preset)
+    config = tiny_config(
+        "cotrain",
+        Path("a"),
+        Path("b"),
+        policy=replace(policy, clip_sample=False),
+        data={"image_size": image_size},
+        run={"tensorboard": True, "max_hours": 2.5},
+    )
+    config = replace(
+        config, preset=preset, optimization=replace(optimization, betas=(0.8, 0.9), gradient_clip=None)
+    )
+    words = shlex.split(train_command(config, Path("out")))
+    assert parse(words[2:]).config() == config

@@ -21,6 +21,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from beacon.cli import parts
 from beacon.errors import UserError
+from beacon.option_words import is_unnamed
 from beacon.plain import LARGEST_INTEGER
 
 TOO_LARGE = "beyond 64 bits"
@@ -142,7 +143,7 @@ def _names(target: Any, default: Any) -> Iterator[str]:
         option = name.replace("_", "-")
         value = getattr(default, name, None)
         inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        prefix = "" if parts.unnamed(hint) else f"{option}."
+        prefix = "" if is_unnamed(hint) else f"{option}."
         nested = type(value) if is_dataclass(value) else inner
         if isinstance(nested, type) and is_dataclass(nested):
             yield from (f"{prefix}{inside}" for inside in _names(nested, value))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Annotated, Any, NoReturn, get_args, get_origin, get_type_hints
 
 from beacon.errors import UserError
+from beacon.option_words import is_unnamed
 from beacon.plain import Part
 
 NONE = "none"  # chooses no part where several may be chosen
@@ -91,11 +92,6 @@ def describe(options: Any) -> str:
     return "\n".join(["Parts by name; the options of those that are chosen are below:", *lines])
 
 
-def unnamed(hint: Any) -> bool:
-    """Whether the fields of a nested dataclass are options without its name before them."""
-    return any(getattr(extra, "name", None) == "" for extra in get_args(hint)[1:])
-
-
 def _outermost(choices: list[Choice]) -> list[Choice]:
     flags = [f"{choice.flag}." for choice in choices]
     return [choice for choice in choices if not choice.flag.startswith(tuple(flags))]
@@ -115,7 +111,7 @@ def _find(options: Any, path: tuple[str | int, ...], prefix: str) -> Iterator[Ch
             for number, part in enumerate(value):
                 yield from _find(part, (*way, number), f"{flag}.{number}.")
         elif is_dataclass(value):
-            yield from _find(value, way, prefix if unnamed(hint) else f"{flag}.")
+            yield from _find(value, way, prefix if is_unnamed(hint) else f"{flag}.")
 
 
 def _is_base(hint: Any) -> bool:
