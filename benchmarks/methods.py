@@ -100,7 +100,7 @@ def bench_steps(folder: Path, steps: int, rounds: int, demos: tuple[int, int]) -
         for step in range(steps):
             for name, trainer in trainers.items():
                 start = time.perf_counter()
-                batch = next(trainer.feed(indices[name][step : step + 1]))
+                batch = next(trainer.loader(indices[name][step : step + 1]))
                 losses, encoding, loss = trainer._loss(batch, epoch * steps + step)
                 trainer.optimizer.zero_grad(set_to_none=True)
                 loss.backward()

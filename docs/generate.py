@@ -13,10 +13,10 @@ from beacon.cli.main import VERBS
 DOCS = Path(__file__).parent
 
 
-def help_of(*words: str) -> str:
-    """What a command's --help prints, at a fixed width and without colours."""
+def help_of(*words: str, option: str = "--help") -> str:
+    """What a command's help prints, at a fixed width and without colours."""
     environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    command = [sys.executable, "-c", "from beacon.cli.main import entry; entry()", *words, "--help"]
+    command = [sys.executable, "-c", "from beacon.cli.main import entry; entry()", *words, option]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
 
@@ -27,6 +27,8 @@ def command_line() -> str:
     parts += ["```", help_of(), "```", ""]
     for verb in VERBS:
         parts += [f"## beacon {verb}", "", "```", help_of(verb), "```", ""]
+        if verb == "train":
+            parts += ["All options:", "", "```", help_of(verb, option="--help-all"), "```", ""]
     return "\n".join(parts)
 
 

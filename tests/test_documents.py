@@ -33,6 +33,27 @@ def test_the_example_is_sixty_lines_and_beacon_beats_uniform_weights() -> None:
     ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))],
 )
 def test_links_lead_somewhere(document: str) -> None:
-    text = (ROOT / document).read_text()
-    for link in re.findall(r"\]\(([^)#]+)\)", text):
-        assert link.startswith("http") or (ROOT / document).parent.joinpath(link).exists(), link
+    file = ROOT / document
+    for link in re.findall(r"\]\(([^)\s]+)\)", file.read_text()):
+        if link.startswith("http"):
+            continue
+        path, _, anchor = link.partition("#")
+        linked = file if not path else file.parent / path
+        assert linked.exists(), link
+        if anchor:
+            assert linked.suffix == ".md" and anchor in anchors(linked), link
+
+
+def anchors(file: Path) -> set[str]:
+    """What links may point to in a Markdown file: its headings, as GitHub and MkDocs name them."""
+    text = re.sub(r"```.*?```", "", file.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ +(.+?) *#*$", text, re.MULTILINE)
+    plain = [re.sub(r"[`*]|\]\([^)]*\)|\[", "", heading).lower() for heading in headings]
+    explicit = re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text)
+    return {*explicit, *(re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain)}
+
+
+def test_anchors_are_made_as_pages_make_them(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# The `beacon` run, part 2\n\n```\n# not a heading\n```\n## [Links](x.md) too\n")
+    assert anchors(page) == {"the-beacon-run-part-2", "links-too"}

@@ -10,10 +10,11 @@ with the path of the field.
 
 from __future__ import annotations
 
+import difflib
 import math
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import Field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -22,6 +23,11 @@ from beacon.registry import Registry
 
 PART = "part"  # key that names which part a mapping is
 LARGEST_DEPTH = 16
+LARGEST_INTEGER = 2**63 - 1
+LONGEST_NAME = 255  # bytes of a file's name
+# Metadata of a field that came later than results did: ``field(default=..., metadata=OMIT_DEFAULT)``. Its
+# default is not written, so that what results are keyed by stays what it was.
+OMIT_DEFAULT: Mapping[str, bool] = types.MappingProxyType({"omit default": True})
 
 
 class Part:
@@ -44,7 +50,11 @@ def to_plain(value: Any) -> Any:
     """Mappings, lists, strings, numbers, None: what YAML and JSON hold."""
     if is_dataclass(value) and not isinstance(value, type):
         named = {PART: value.part_name} if isinstance(value, Part) else {}
-        return named | {entry.name: to_plain(getattr(value, entry.name)) for entry in fields(value)}
+        return named | {
+            entry.name: to_plain(getattr(value, entry.name))
+            for entry in fields(value)
+            if not _omitted(entry, getattr(value, entry.name))
+        }
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -134,7 +144,9 @@ def _from_dataclass(kind: type[Any], value: Any, where: str, depth: int) -> Any:
         named.pop(PART, None)
     for name in named:
         if name not in known:
-            raise UserError(f"{_join(where, name)}: there is no such option; there are {', '.join(known)}")
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            raise UserError(f"{_join(where, name[:80])}: {meant}there is no such option here")
     built = {n: from_plain(hints[n], item, _join(where, n), depth + 1) for n, item in named.items()}
     try:
         return kind(**built)
@@ -184,20 +196,41 @@ def _from_union(choices: tuple[Any, ...], value: Any, where: str, depth: int) ->
 
 def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is Path:
-        if not isinstance(value, str | Path) or "\0" in str(value):
+        if not isinstance(value, str | Path):
             raise _wrong(where, "a path", value)
+        if complaint := path_complaint(str(value)):
+            raise UserError(f"{where}: {complaint}")
         return Path(value)
     if kind is float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise _wrong(where, "a number", value)
-        if math.isnan(value):
+        if math.isnan(value) or (isinstance(value, int) and abs(value) > LARGEST_INTEGER):
             raise _wrong(where, "a number", value)
         return float(value)
     if kind in (int, bool, str):
         if type(value) is not kind:
             raise _wrong(where, {int: "a whole number", bool: "true or false", str: "a text"}[kind], value)
+        if kind is int and abs(value) > LARGEST_INTEGER:
+            raise _wrong(where, f"a whole number of at most {LARGEST_INTEGER}", value)
         return value
     raise UserError(f"{where}: cannot be read from plain values ({kind})")
+
+
+def path_complaint(path: str) -> str | None:
+    """Why this cannot be the path of a file, or None."""
+    if "\0" in path:
+        return "a path cannot have a NUL character"
+    try:
+        longest = max(len(part.encode()) for part in path.split("/"))
+    except UnicodeEncodeError:
+        return "a path must be UTF-8 text; rename the file"
+    if longest > LONGEST_NAME or len(path) > 4000:
+        return f"a name in the path is longer than {LONGEST_NAME} bytes"
+    return None
+
+
+def _omitted(entry: Field[Any], value: Any) -> bool:
+    return bool(entry.metadata.get("omit default")) and bool(value == entry.default)
 
 
 def _name(value: Any) -> str | None:
@@ -205,7 +238,10 @@ def _name(value: Any) -> str | None:
 
 
 def _wrong(where: str, expected: str, got: Any) -> UserError:
-    text = repr(got)
+    try:
+        text = repr(got)
+    except ValueError:  # a number of thousands of digits
+        text = "a number of thousands of digits"
     text = text if len(text) < 80 else text[:77] + "..."
     return UserError(f"{where or 'value'}: {expected} expected, not {text}")
 

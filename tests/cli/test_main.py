@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
@@ -12,6 +13,7 @@ import pytest
 from beacon import __version__
 from beacon.cli import main as command
 from beacon.cli.main import VERBS, main
+from beacon.cli.train_help import ESSENTIAL
 from beacon.methods import METHODS, Beacon
 
 
@@ -45,10 +47,47 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_help_of_every_method(method: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "--method", method, "--help"]) == 0
+    for asked in ("--help", "--help-all"):
+        assert main(["train", "--method", method, asked]) == 0
+        out = capsys.readouterr().out
+        assert "--steps " in out and "--policy.variant" in out
+        assert ("--steps-per-epoch" in out) == ("--policy.encoder.widths" in out) == (asked == "--help-all")
+        assert ("--lambda-d" in out) == issubclass(METHODS[method], Beacon)
+
+
+def test_the_short_help_names_options_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    options = [name.split()[0] for group in ESSENTIAL.values() for name in group]
+    assert len(options) < 20
+    assert main(["train", "--help-all"]) == 0
     out = capsys.readouterr().out
-    assert "--steps-per-epoch" in out and "--policy.encoder.widths" in out
-    assert ("--lambda-d" in out) == issubclass(METHODS[method], Beacon)
+    assert all(re.search(rf"^\W*{option}\b", out, re.MULTILINE) for option in options)
+    assert "policy options" in out and "The policy: what it sees, what it is made of." in out
+    assert main(["train", "--help"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) < 70
+
+
+def test_it_is_a_module_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "beacon", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"beacon {__version__}\n"
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate", "generate", "data", "weights", "report", "suite"])
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("x" * 300, "a name in the path is longer than 255 bytes"),
+        ("--out=" + "x" * 300, "a name in the path is longer than 255 bytes"),
+        ("a\udcff.hdf5", "a path must be UTF-8 text; rename the file"),
+    ],
+)
+def test_words_that_can_be_no_file(
+    verb: str, word: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb, word]) == 2
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1 and len(error) < 200
 
 
 def test_help_of_train_names_every_method(capsys: pytest.CaptureFixture[str]) -> None:

@@ -203,7 +203,7 @@ def test_what_is_not_a_run_with_weights(
         (["--keep", "nan"], "--keep nan: must be a share"),
         (["--export", "w.csv"], "--export w.csv: must end in .parquet"),
         (["--curate", "w.txt"], "--curate w.txt: must end in .hdf5"),
-        (["--curat", "w.hdf5"], "unrecognized options: --curat"),
+        (["--curat", "w.hdf5"], "there is no option --curat; did you mean --curate?"),
     ],
 )
 def test_options_that_make_no_sense(

@@ -35,7 +35,10 @@ SOURCE, OTHER, TARGET = ("--source", "{source}"), ("--source", "{other}"), ("--t
             ("--steps-per-epoch", "500", *SOURCE, *TARGET),
             "no refresh in 1 epochs with 1 to warm up; take more --steps, --refresh exact, or fewer",
         ),
-        (("--loss-signal", "guess", *SOURCE, *TARGET), "invalid choice 'guess'"),
+        (
+            ("--loss-signal", "guess", *SOURCE, *TARGET),
+            "--loss-signal guess: choose one of raw, phase",
+        ),
     ],
 )
 def test_one_clear_line(

@@ -112,7 +112,7 @@ def test_the_guide_says_where_they_differ() -> None:
 
 def test_help_has_the_defaults_and_the_meaning_of_both(capsys: pytest.CaptureFixture[str]) -> None:
     for method, kind in (("beacon", BeaconOptions), ("beacon-paper", PaperBeaconOptions)):
-        assert main(["train", "--method", method, "--help"]) == 0
+        assert main(["train", "--method", method, "--help-all"]) == 0
         said = " ".join(capsys.readouterr().out.replace("│", " ").split())
         for name, meaning in (
             ("refresh", "sweeps all windows"),

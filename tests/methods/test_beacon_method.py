@@ -111,7 +111,7 @@ def test_steps_of_the_weights_add_up_to_six(source: Path, target: Path, tmp_path
 def test_draws_and_noise_of_a_refresh(source: Path, target: Path, tmp_path: Path) -> None:
     """More draws lie closer to the mean over many; every refresh has noise of its own."""
     trainer = make_trainer(source, target, tmp_path)
-    everything = trainer.sweep.everything
+    everything = trainer.measurer.everything
     truth = trainer.context.measure(everything, 400, 99).losses
     errors = {
         draws: np.mean(
@@ -129,7 +129,7 @@ def test_draws_and_noise_of_a_refresh(source: Path, target: Path, tmp_path: Path
 
 def test_loss_average(source: Path, target: Path, tmp_path: Path) -> None:
     trainer = make_trainer(source, target, tmp_path, weighting={"loss_ema": 0.75})
-    everything, method = trainer.sweep.everything, trainer.method
+    everything, method = trainer.measurer.everything, trainer.method
     method.between_epochs(0)
     method.between_epochs(1)
     first, second = (

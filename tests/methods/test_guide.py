@@ -49,7 +49,7 @@ def test_an_entry_point_is_found_by_the_command_line(files: Path) -> None:
     )
     (metadata / "entry_points.txt").write_text(lines + "broken = nowhere:Nothing\n")
     entry = "from beacon.cli.main import entry; entry()"
-    done = run(files, "-c", entry, "train", "--method", "fading", "--help")
+    done = run(files, "-c", entry, "train", "--method", "fading", "--help-all")
     assert done.returncode == 0, done.stderr
     assert "--start" in done.stdout and "Share of the source at the beginning" in done.stdout
     assert "the method 'broken' (nowhere:Nothing) is left out" in done.stderr

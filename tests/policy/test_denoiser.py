@@ -10,7 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from beacon.policy import PolicyConfig
+from beacon.policy.config import VARIANTS, preset_policy
 from beacon.policy.denoiser import MlpDenoiser, UNet, step_embedding
+from beacon.training.config import preset_config
+from beacon.training.optimization import make_optimizer
 
 
 def plain_unet(
@@ -95,24 +98,57 @@ def test_unet_is_the_public_one(channels: tuple[int, ...]) -> None:
         )
 
 
-def test_paper_unet_has_the_public_number_of_parameters() -> None:
-    """Counted from the public architecture: 7 actions, condition 146, embedding 256, kernel 5."""
-    unet = UNet(7, 146, PolicyConfig())
+@pytest.mark.parametrize(
+    ("variant", "channels", "step_dim", "count"),
+    [
+        ("robomimic", (256, 512, 1024), 256, 67_311_879),
+        ("diffusion-policy", (512, 1024, 2048), 128, 251_931_271),
+    ],
+)
+def test_paper_unet_has_the_public_number_of_parameters(
+    variant: str, channels: tuple[int, int, int], step_dim: int, count: int
+) -> None:
+    """Counted from the two public architectures: 7 actions, condition 146, kernel 5."""
+    with torch.device("meta"):
+        unet = UNet(7, 146, preset_policy("paper", variant))
+    first, second, third = channels
 
     def residual(i: int, o: int) -> int:
         convs = (i * 5 + 1) * o + (o * 5 + 1) * o + 4 * o  # two convolutions, two norms
-        film = (256 + 146 + 1) * 2 * o
+        film = (step_dim + 146 + 1) * 2 * o
         return convs + film + (0 if i == o else (i + 1) * o)
 
-    want = (256 + 1) * 1024 + (1024 + 1) * 256
-    for i, o in [(7, 256), (256, 256), (256, 512), (512, 512), (512, 1024), (1024, 1024)]:
+    want = (step_dim + 1) * 4 * step_dim + (4 * step_dim + 1) * step_dim
+    for i, o in [(7, first), (first, first), (first, second), (second, second), (second, third)]:
         want += residual(i, o)
-    want += 2 * residual(1024, 1024)
-    for i, o in [(2048, 512), (512, 512), (1024, 256), (256, 256)]:
+    want += 3 * residual(third, third)
+    for i, o in [(2 * third, second), (second, second), (2 * second, first), (first, first)]:
         want += residual(i, o)
-    want += (256 * 3 + 1) * 256 + (512 * 3 + 1) * 512 + (512 * 4 + 1) * 512 + (256 * 4 + 1) * 256
-    want += (256 * 5 + 1) * 256 + 2 * 256 + (256 + 1) * 7
-    assert sum(p.numel() for p in unet.parameters()) == want
+    want += sum((width * taps + 1) * width for width in (first, second) for taps in (3, 4))  # down and up
+    want += (first * 5 + 1) * first + 2 * first + (first + 1) * 7
+    assert sum(p.numel() for p in unet.parameters()) == want == count
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_one_step_of_the_papers_sizes(variant: str) -> None:
+    """At full size; only biases and norms are trained, so that it fits into a small machine."""
+    policy, optimization = preset_config("paper", variant)
+    unet = UNet(7, 146, policy)
+    for parameter in unet.parameters():
+        parameter.requires_grad_(parameter.ndim == 1)
+    trained = [parameter for parameter in unet.parameters() if parameter.requires_grad]
+    optimizer = make_optimizer(trained, optimization)
+    assert optimizer.param_groups[0]["betas"] == optimization.betas
+    generator = torch.Generator().manual_seed(0)
+    chunk, condition = (torch.randn(shape, generator=generator) for shape in ((1, 2, 16, 7), (2, 146)))
+    before = [parameter.detach().clone() for parameter in trained]
+    loss = unet(chunk, torch.tensor([[3, 80]]), unet.project(condition)).square().mean()
+    loss.backward()
+    optimizer.step()
+    assert torch.isfinite(loss)
+    # Adam's first step has the size of the learning rate wherever there is a gradient.
+    largest = max(float((a - b.detach()).abs().max()) for a, b in zip(before, trained, strict=True))
+    assert largest == pytest.approx(optimization.learning_rate, rel=0.05)
 
 
 @pytest.mark.parametrize("kind", [UNet, MlpDenoiser])

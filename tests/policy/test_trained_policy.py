@@ -201,9 +201,9 @@ def test_missing_and_damaged_files_get_one_clear_line(saved: tuple[Path, Diffusi
         ("[]", "not a description"),
         ("{}", "spec, config, normalization is missing"),
         (json.dumps(description | {"format": 99}), "format 99"),
-        (json.dumps(description | {"config": {"colour": 1}}), "no field colour"),
+        (json.dumps(description | {"config": {"colour": 1}}), "there is no such option"),
         (json.dumps(description | {"normalization": {"actions": {}}}), "normalisation"),
-        (json.dumps(description | {"spec": {"cameras": 3}}), "not a description of observations"),
+        (json.dumps(description | {"spec": {"cameras": 3}}), "observations.cameras: a mapping expected"),
     ]:
         (step / "policy.json").write_text(content)
         with pytest.raises(UserError, match=message):

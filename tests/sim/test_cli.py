@@ -25,9 +25,11 @@ def test_generate_then_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_help_and_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert generate.main(["--help"]) == 0
     assert evaluate.main(["--help"]) == 0
-    assert generate.main(["lift"]) == 2  # --out is missing
-    assert generate.main(["lift", "--nonsense"]) == 2
     capsys.readouterr()
+    with pytest.raises(UserError, match="beacon generate: --out is missing"):
+        generate.main(["lift"])
+    with pytest.raises(UserError, match="there is no option --nonsense"):
+        generate.main(["lift", "--nonsense"])
     with pytest.raises(UserError, match="name a task"):
         generate.main([])
     with pytest.raises(UserError, match="name a run folder"):

@@ -28,7 +28,7 @@ from beacon.weighting import WeightingConfig
 
 def test_per_sample_losses_average_to_the_batch_loss(source: Path, target: Path, tmp_path: Path) -> None:
     trainer = Trainer(tiny_config("cotrain", source, target), RunFolder(tmp_path / "run"))
-    for step, batch in enumerate(trainer.feed(trainer.method.batches(0))):
+    for step, batch in enumerate(trainer.loader(trainer.method.batches(0))):
         losses, _, loss = trainer._loss(batch, step)
         assert losses.shape == (8,)
         assert loss.item() == pytest.approx(losses.mean().item(), rel=1e-6)
@@ -36,7 +36,23 @@ def test_per_sample_losses_average_to_the_batch_loss(source: Path, target: Path,
         assert torch.equal(again, losses)  # crops and noise belong to the step
 
 
-def test_learning_rate_and_weight_decay() -> None:
+def test_weight_decay_shrinks_parameters(source: Path, target: Path, tmp_path: Path) -> None:
+    """By learning rate times weight decay a step, where gradients are too small to do anything."""
+    for decay in (0.0, 0.3):
+        config = tiny_config("cotrain", source, target, weight_decay=decay, gradient_clip=1e-12)
+        trainer = Trainer(config, RunFolder(tmp_path / str(decay)))
+        assert trainer.context.weight_decay == decay
+        trainer.folder.path.mkdir()
+        start = [parameter.detach().clone() for parameter in trainer.policy.parameters()]
+        trainer.run()
+        rates = [learning_rate(step, config.optimization) for step in range(config.optimization.steps)]
+        kept = float(np.prod([1 - rate * decay for rate in rates]))
+        assert (kept < 0.9995) == (decay > 0)
+        for before, after in zip(start, trainer.policy.parameters(), strict=True):
+            assert torch.allclose(after, kept * before, rtol=1e-5, atol=1e-6)
+
+
+def test_learning_rate() -> None:
     options = OptimizationOptions(steps=40, steps_per_epoch=10, warmup_steps=10, learning_rate=2.0)
     rates = np.array([learning_rate(step, options) for step in range(40)])
     assert rates[:10] == pytest.approx(2.0 * np.arange(1, 11) / 10)
@@ -116,7 +132,7 @@ def test_held_out_loss(run: Path, source: Path, target: Path, tmp_path: Path) ->
     assert trainer._validate() == logged
     assert all(torch.equal(a, b) for a, b in zip(before, trainer.policy.parameters(), strict=True))
     trainer.ema.copy_to(trainer.policy)
-    found = trainer.sweep(trainer.context.target_windows, 4, (0, 2, 1)).losses.mean().item()
+    found = trainer.measurer(trainer.context.target_windows, 4, (0, 2, 1)).losses.mean().item()
     assert found == pytest.approx(logged, rel=1e-5)
 
 
@@ -199,7 +215,7 @@ def test_pooled_sources_have_no_domain_weights(
     train(tiny_config("beacon-paper", (source, other_source), target, options=options), tmp_path / "run")
     last = metrics(tmp_path / "run", "refresh")[-1]
     weights = {name: value for name, value in last.items() if name.startswith("domain_weight/")}
-    assert set(weights.values()) <= {1.0}
+    assert weights == {"domain_weight/sim": 1.0, "domain_weight/other": 1.0}
     assert {"mass/sim", "mass/other"} <= last.keys()
 
 

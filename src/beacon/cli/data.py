@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from beacon.cli import parsing
 from beacon.errors import UserError
 
 if TYPE_CHECKING:
@@ -81,10 +82,10 @@ def main(arguments: list[str]) -> int:
         raise UserError(f"there is no 'beacon data {command}'; there are inspect and check")
     try:
         if command == "inspect":
-            return _inspect(tyro.cli(Inspect, prog="beacon data inspect", args=rest))
-        options = tyro.cli(Check, prog="beacon data check", args=rest)
-    except SystemExit as stop:  # tyro has printed its help, or what is wrong with the options
-        return stop.code if isinstance(stop.code, int) else 2
+            return _inspect(parsing.parse(Inspect, rest, prog="beacon data inspect"))
+        options = parsing.parse(Check, rest, prog="beacon data check")
+    except SystemExit:  # the help was asked for
+        return 0
     if not options.files:
         raise UserError("beacon data check: name at least one dataset")
     return _check(options)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from beacon.cli import parsing
 from beacon.errors import UserError
 
 if TYPE_CHECKING:
@@ -122,6 +123,6 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         raise UserError("beacon evaluate: name a run folder or module:function; see beacon evaluate --help")
     try:
-        return tyro.cli(command, prog="beacon evaluate", args=arguments)
-    except SystemExit as stop:  # tyro has printed its help, or what is wrong with the options
-        return stop.code if isinstance(stop.code, int) else 2
+        return int(parsing.parse(command, arguments, prog="beacon evaluate"))
+    except SystemExit:  # the help was asked for
+        return 0

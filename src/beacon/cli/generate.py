@@ -9,6 +9,7 @@ from typing import Annotated
 
 import tyro
 
+from beacon.cli import parsing
 from beacon.errors import UserError
 
 
@@ -108,6 +109,6 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         raise UserError("beacon generate: name a task, for example stack; see beacon generate --help")
     try:
-        return tyro.cli(command, prog="beacon generate", args=arguments)
-    except SystemExit as stop:  # tyro has printed its help, or what is wrong with the options
-        return stop.code if isinstance(stop.code, int) else 2
+        return int(parsing.parse(command, arguments, prog="beacon generate"))
+    except SystemExit:  # the help was asked for
+        return 0

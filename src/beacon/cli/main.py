@@ -9,6 +9,7 @@ from typing import Any
 
 from beacon import __version__
 from beacon.errors import RunError, UserError
+from beacon.plain import path_complaint
 
 # verb -> what it does. The code of a verb is beacon.cli.<verb>, imported only when it is called.
 VERBS = {
@@ -48,6 +49,9 @@ def main(arguments: list[str]) -> int:
     if arguments[0] in ("-V", "--version"):
         print(f"beacon {__version__}")
         return 0
+    for word in arguments:
+        if reason := path_complaint(word.partition("=")[2] or word):
+            return _complain(f"'{printable(word)}': {reason}", 2)
     verb, *rest = arguments
     if verb not in VERBS:
         return _complain(f"there is no verb '{verb}'; the verbs are {', '.join(VERBS)}", 2)
@@ -71,18 +75,24 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
+def printable(text: str) -> str:
+    """The beginning of a text, without what a terminal would obey or cannot show."""
+    shown = text.encode(errors="backslashreplace").decode()[:60]
+    return "".join(letter if letter.isprintable() else "?" for letter in shown)
+
+
 class _Warnings:
     """Shows warnings as lines for the user, each kind of them once, without the place in the code."""
 
     def __init__(self) -> None:
         self._shown: set[str] = set()
 
-    def __call__(self, message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    def __call__(self, message: Warning | str, category: type[Warning], *position: Any, **more: Any) -> None:
         text = _one_line(str(message))
         # The same with other numbers, as at every refresh, says nothing new.
-        kind = category.__name__ + "".join(letter for letter in text if not letter.isdigit())
-        if kind not in self._shown:
-            self._shown.add(kind)
+        message_type = category.__name__ + "".join(letter for letter in text if not letter.isdigit())
+        if message_type not in self._shown:
+            self._shown.add(message_type)
             print(f"beacon: warning: {text}", file=sys.stderr)
 
 

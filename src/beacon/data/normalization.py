@@ -26,7 +26,8 @@ class Normalizer:
     """``x ↦ (x − c) / h`` per dimension, with c = (low + high) / 2 and h = (high − low) / 2.
 
     A constant dimension maps to 0 and back to its constant. K is 1, or the number of domains for
-    ``per-domain`` statistics; without a domain the target's are used, as at test time.
+    ``per-domain`` statistics; without a domain the target's are used, as at test time, and where there is no
+    target those of the only domain.
 
     >>> import torch
     >>> low, high = np.array([[0.0, 5.0]]), np.array([[10.0, 5.0]])
@@ -35,7 +36,7 @@ class Normalizer:
     """
 
     statistics: Statistics
-    target: int  # which domain is the target
+    target: int | None  # number of the target domain; None where there is none
     actions: Range  # (K, A) each
     proprio: Mapping[str, Range]  # key -> (K, d) each
     quantile: float | None = None
@@ -48,7 +49,7 @@ class Normalizer:
         *,
         statistics: Statistics = "pooled",
         quantile: float | None = None,
-        target: int = 0,
+        target: int | None = 0,
     ) -> Normalizer:
         """Ranges from all frames, from the target's, or from each domain's own.
 
@@ -59,11 +60,9 @@ class Normalizer:
             raise UserError(f"statistics '{statistics}': choose from {', '.join(get_args(Statistics))}")
         if quantile is not None and not 0 < quantile < 0.5:
             raise UserError(f"quantile {quantile}: must lie between 0 and 0.5, for example 0.01")
-        if not 0 <= target < len(sets):
+        if target is not None and not 0 <= target < len(sets):
             raise UserError(f"target {target}: the domains are 0..{len(sets) - 1}")
-        groups = {"pooled": [list(sets)], "target": [[sets[target]]], "per-domain": [[s] for s in sets]}[
-            statistics
-        ]
+        groups = _groups(sets, statistics, target)
 
         def ranges(arrays: list[list[NDArray[np.float32]]]) -> Range:
             each = [_range(np.concatenate(group), quantile) for group in arrays]
@@ -102,7 +101,7 @@ class Normalizer:
 
         A scale of 0 marks a constant dimension: 0 when normalised, ``offset`` back.
         """
-        row = self.target if self.statistics == "per-domain" else 0
+        row = self._own if self.statistics == "per-domain" else 0
 
         def describe(limits: Range) -> dict[str, list[float]]:
             low, high = limits[0][row], limits[1][row]
@@ -130,11 +129,16 @@ class Normalizer:
         """The inverse of :meth:`to_dict`."""
         return cls(
             statistics=values["statistics"],
-            target=int(values["target"]),
+            target=None if values["target"] is None else int(values["target"]),
             actions=_range_from_dict(values["actions"]),
             proprio={key: _range_from_dict(limits) for key, limits in values["proprio"].items()},
             quantile=values["quantile"],
         )
+
+    @property
+    def _own(self) -> int:
+        """The domain by whose ranges a policy acts: the target, or the only one."""
+        return self.target or 0
 
     def _constants(
         self, name: str, limits: Range, values: Tensor, domain: Tensor | int | None
@@ -153,17 +157,33 @@ class Normalizer:
                     torch.as_tensor(half, dtype=values.dtype, device=values.device),
                     torch.as_tensor(inverse, dtype=values.dtype, device=values.device),
                 )
-        found = self._tensors[where]  # (K, d) each
+        constants = self._tensors[where]  # (K, d) each
         if self.statistics != "per-domain":
-            centre, half_range, inverse_range = (t[0] for t in found)
+            centre, half_range, inverse_range = (t[0] for t in constants)
         elif domain is None or isinstance(domain, int):
-            row = self.target if domain is None else domain
-            centre, half_range, inverse_range = (t[row] for t in found)
+            row = self._own if domain is None else domain
+            centre, half_range, inverse_range = (t[row] for t in constants)
         else:
             shape = (len(values), *(1,) * (values.ndim - 2), -1)
             rows = domain.to(values.device)
-            centre, half_range, inverse_range = (t[rows].reshape(shape) for t in found)
+            centre, half_range, inverse_range = (t[rows].reshape(shape) for t in constants)
         return centre, half_range, inverse_range
+
+
+def _groups(sets: Sequence[EpisodeSet], statistics: Statistics, target: int | None) -> list[list[EpisodeSet]]:
+    """The sets that share a range, a list for each range."""
+    if statistics == "pooled":
+        return [list(sets)]
+    if statistics == "target":
+        if target is None:
+            raise UserError("--statistics target needs target demonstrations; say --target FILE")
+        return [[sets[target]]]
+    if target is None and len(sets) > 1:
+        raise UserError(
+            "--statistics per-domain needs target demonstrations where there are several sources, "
+            "because the policy acts by the target's ranges; say --target FILE, or --statistics pooled"
+        )
+    return [[episodes] for episodes in sets]
 
 
 def _range(values: NDArray[np.float32], quantile: float | None) -> Range:

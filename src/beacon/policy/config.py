@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, TypeVar, get_type_hints
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 from beacon.errors import UserError
+from beacon.plain import from_plain, to_plain
+from beacon.ranges import Range, check_ranges
 
-T = TypeVar("T")
+# Limits of what a description of a policy may ask for, far beyond any that was ever trained: a damaged or
+# hostile file is refused at once, instead of filling the memory.
+WIDEST = 65_536  # channels or features of a layer
+LARGEST_POLICY = 4e9  # parameters, roughly
 
 
 @dataclass(frozen=True)
@@ -47,65 +52,53 @@ class ObservationSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """A form that JSON can hold."""
-        return {
-            "cameras": {name: list(shape) for name, shape in self.cameras.items()},
-            "proprio": dict(self.proprio),
-            "action_dim": self.action_dim,
-        }
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ObservationSpec:
         """The inverse of ``to_dict``."""
-        try:
-            return cls(
-                cameras={str(name): _triple(shape) for name, shape in data["cameras"].items()},
-                proprio={str(name): int(size) for name, size in data["proprio"].items()},
-                action_dim=int(data["action_dim"]),
-            )
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
-            raise UserError(f"not a description of observations: {error!r}") from error
+        spec: ObservationSpec = from_plain(cls, data, "observations")
+        return spec
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
     """From the images of one camera to a feature vector per observation step."""
 
-    widths: tuple[int, int, int, int] = (64, 128, 256, 512)  # channels of the four stages; paper: ResNet-18
-    output_stride: int = 32  # pixels per cell of the last feature map: 4, 8, 16 or 32; paper: 32
-    group_channels: int = 16  # channels per GroupNorm group, at least one group; paper: 16
-    pooling: Literal["spatial-softmax", "average"] = "spatial-softmax"  # paper: spatial softmax (robomimic)
-    keypoints: int = 32  # of the spatial softmax, two coordinates each; paper: 32
-    learn_temperature: bool = False  # of the spatial softmax; paper: fixed at one
-    feature_dim: int | None = 64  # a last linear layer to so many features (None: no such layer); paper: 64
-    crop: float = 86 / 96  # side of the crop as a share of the image's; 1 is no crop; paper: 96 -> 86
+    # Channels of the four stages; paper: ResNet-18.
+    widths: Annotated[tuple[int, int, int, int], Range(1, WIDEST)] = (64, 128, 256, 512)
+    output_stride: int = 32  # pixels per cell of the last feature map: 4, 8, 16 or 32; paper: ResNet-18's 32
+    # Channels per GroupNorm group, at least one group; paper: 16.
+    group_channels: Annotated[int, Range(1, WIDEST)] = 16
+    # How features become a vector; the paper is silent, robomimic has a spatial softmax.
+    pooling: Literal["spatial-softmax", "average"] = "spatial-softmax"
+    # Of the spatial softmax, two coordinates each; robomimic's.
+    keypoints: Annotated[int, Range(1, WIDEST)] = 32
+    learn_temperature: bool = False  # of the spatial softmax; robomimic's is fixed at one
+    # A last linear layer to so many features (None: no such layer); robomimic's.
+    feature_dim: Annotated[int | None, Range(1, WIDEST)] = 64
+    # Side of the crop as a share of the image's; 1 is no crop; paper: unstated, 86 of 96 pixels.
+    crop: Annotated[float, Range(0, 1, above=True)] = 86 / 96
     share: bool = False  # one encoder for all cameras instead of one each; paper: a single camera
-    image_mean: tuple[float, float, float] = (
-        0.485,
-        0.456,
-        0.406,
-    )  # of intensities in [0, 1]; paper: ImageNet's
-    image_std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    # Mean and deviation of intensities in [0, 1]; the paper is silent, these are ImageNet's.
+    image_mean: Annotated[tuple[float, float, float], Range(-100, 100)] = (0.485, 0.456, 0.406)
+    image_std: Annotated[tuple[float, float, float], Range(0, 100, above=True)] = (0.229, 0.224, 0.225)
     # Learn by which projective map of the image, eight numbers, the cameras of the target differ from those
     # of the source; paper: no
     adapt_view: bool = False
     whiten: bool = False  # make the three colours uncorrelated: hue counts like brightness; paper: no
 
     def __post_init__(self) -> None:
-        _require(len(self.widths) == 4 and min(self.widths) >= 1, "encoder widths: four positive numbers")
+        check_ranges(self, _encoder_option)
+        _require(len(self.widths) == 4, "encoder widths: four positive numbers")
         _require(self.output_stride in (4, 8, 16, 32), "encoder output_stride: 4, 8, 16 or 32")
-        _require(self.group_channels >= 1, "encoder group_channels: at least 1")
         for width in self.widths:
             groups = max(1, width // self.group_channels)
             _require(width % groups == 0, f"encoder width {width} does not divide into {groups} groups")
         _require(
             self.pooling in ("spatial-softmax", "average"), "encoder pooling: spatial-softmax or average"
         )
-        _require(self.keypoints >= 1, "encoder keypoints: at least 1")
-        _require(
-            self.feature_dim is None or self.feature_dim >= 1, "encoder feature_dim: at least 1, or none"
-        )
-        _require(0 < self.crop <= 1, "encoder crop: a share of the image side, in (0, 1]")
-        _require(min(self.image_std) > 0, "encoder image_std: positive")
         if self.adapt_view and self.pooling != "spatial-softmax":
             raise UserError("encoder adapt_view moves keypoints; it needs pooling spatial-softmax")
         if self.learn_temperature and self.pooling != "spatial-softmax":
@@ -127,18 +120,22 @@ class EncoderConfig:
 class PolicyConfig:
     """A diffusion policy: history in, chunk of actions out (Chi et al. 2023)."""
 
-    obs_steps: int = 2  # observation steps the policy sees; paper: 2
-    horizon: int = 16  # actions in a chunk, which starts at the current step; paper: 16
+    obs_steps: Annotated[int, Range(1, 1000)] = 2  # observation steps the policy sees; paper: 2
+    # Actions in a chunk, which starts at the current step; paper: 16.
+    horizon: Annotated[int, Range(1, 10_000)] = 16
     action_steps: int = 8  # of which the first so many are executed before the next look; paper: 8
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     denoiser: Literal["unet", "mlp"] = "unet"  # paper: 1-D U-Net
-    channels: tuple[int, ...] = (256, 512, 1024)  # of the U-Net's levels; paper: robomimic's 256/512/1024
-    kernel_size: int = 5  # of the U-Net's convolutions over time; paper: 5
-    groups: int = 8  # of the U-Net's GroupNorm; paper: 8
-    mlp_width: int = 256  # of the MLP denoiser, unused by the U-Net
-    mlp_blocks: int = 3  # residual blocks of the MLP denoiser, unused by the U-Net
-    step_dim: int = 256  # embedding of the diffusion step; paper: 256
-    train_timesteps: int = 100  # diffusion steps in training; paper: 100
+    # Of the U-Net's levels; the paper is silent, these are robomimic's (see VARIANTS).
+    channels: Annotated[tuple[int, ...], Range(1, WIDEST)] = (256, 512, 1024)
+    # Of the U-Net's convolutions over time; the paper is silent.
+    kernel_size: Annotated[int, Range(1, 99)] = 5
+    groups: Annotated[int, Range(1, WIDEST)] = 8  # of the U-Net's GroupNorm; the paper is silent
+    mlp_width: Annotated[int, Range(1, WIDEST)] = 256  # of the MLP denoiser, unused by the U-Net
+    mlp_blocks: Annotated[int, Range(1, 1000)] = 3  # residual blocks of the MLP, unused by the U-Net
+    # Embedding of the diffusion step; the paper is silent, this is robomimic's (see VARIANTS).
+    step_dim: Annotated[int, Range(4, WIDEST)] = 256
+    train_timesteps: Annotated[int, Range(2, 10_000)] = 100  # diffusion steps in training; paper: 100
     schedule: Literal["squaredcos_cap_v2", "linear"] = (
         "squaredcos_cap_v2"  # of the noise; paper: squared cosine
     )
@@ -146,15 +143,13 @@ class PolicyConfig:
     clip_sample: bool = True  # clip predicted actions to [-1, 1] while sampling; paper: yes
     sampler: Literal["ddpm", "ddim"] = "ddpm"  # paper: DDPM
     sampling_steps: int = 100  # denoising steps per action chunk; paper: 100
-    draws: int = 1  # noise draws per encoded observation and gradient step; paper: 1
+    draws: Annotated[int, Range(1)] = 1  # noise draws per encoded observation and gradient step; paper: 1
     stratified: bool = True  # spread a sample's draws over the diffusion steps; the same as not with one draw
 
     def __post_init__(self) -> None:
-        _require(self.obs_steps >= 1, "obs_steps: at least 1")
-        _require(self.horizon >= 1, "horizon: at least 1")
+        check_ranges(self, _policy_option)
         if not 1 <= self.action_steps <= self.horizon:
             raise UserError(f"action_steps={self.action_steps}: between 1 and horizon={self.horizon}")
-        _require(self.train_timesteps >= 2, "train_timesteps: at least 2")
         if not 1 <= self.sampling_steps <= self.train_timesteps:
             raise UserError(
                 f"sampling_steps={self.sampling_steps}: between 1 and train_timesteps={self.train_timesteps}"
@@ -164,42 +159,48 @@ class PolicyConfig:
                 f"sampling_steps={self.sampling_steps}: DDIM needs a divisor of "
                 f"train_timesteps={self.train_timesteps}"
             )
-        _require(1 <= self.draws <= self.train_timesteps, "draws: between 1 and train_timesteps")
-        _require(self.step_dim >= 4 and self.step_dim % 2 == 0, "step_dim: even and at least 4")
+        _require(self.draws <= self.train_timesteps, "draws: between 1 and train_timesteps")
+        _require(self.step_dim % 2 == 0, "step_dim: even and at least 4")
         _require(self.schedule in ("squaredcos_cap_v2", "linear"), "schedule: squaredcos_cap_v2 or linear")
         _require(self.prediction in ("epsilon", "sample"), "prediction: epsilon or sample")
         _require(self.sampler in ("ddpm", "ddim"), "sampler: ddpm or ddim")
         _require(self.denoiser in ("unet", "mlp"), "denoiser: unet or mlp")
         if self.denoiser == "unet":
             self._check_unet()
-        else:
-            _require(self.mlp_width >= 1 and self.mlp_blocks >= 1, "mlp_width and mlp_blocks: at least 1")
+        if (size := self._rough_size()) > LARGEST_POLICY:
+            raise UserError(
+                f"a policy of about {size / 1e9:.0f} billion parameters; at most {LARGEST_POLICY / 1e9:.0f}"
+            )
 
     def _check_unet(self) -> None:
-        _require(
-            len(self.channels) >= 1 and min(self.channels) >= 1, "channels: one positive number per level"
-        )
-        _require(self.kernel_size >= 1 and self.kernel_size % 2 == 1, "kernel_size: odd")
+        _require(1 <= len(self.channels) <= 16, "channels: one positive number per level, at most 16 levels")
+        _require(self.kernel_size % 2 == 1, "kernel_size: odd")
         halvings = 2 ** (len(self.channels) - 1)
         if self.horizon % halvings:
             raise UserError(
                 f"horizon={self.horizon}: {len(self.channels)} U-Net levels need a multiple of {halvings}"
             )
         for width in self.channels:
-            if self.groups < 1 or width % self.groups:
+            if width % self.groups:
                 raise UserError(f"channels={width}: not a multiple of groups={self.groups}")
+
+    def _rough_size(self) -> float:
+        """Parameters to an order of magnitude: those of the encoder's and the denoiser's convolutions."""
+        image = 9 * 5 * sum(width**2 for width in self.encoder.widths)
+        if self.denoiser == "mlp":
+            return float(image + self.mlp_blocks * 2 * self.mlp_width**2)
+        return float(image + 10 * self.kernel_size * sum(width**2 for width in self.channels))
 
     def to_dict(self) -> dict[str, Any]:
         """A form that JSON can hold."""
-        return asdict(self)
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PolicyConfig:
         """The inverse of ``to_dict``; unknown fields are refused, missing ones take their defaults."""
-        values = dict(data)
-        if "encoder" in values:
-            values["encoder"] = _build(EncoderConfig, values["encoder"])
-        return _build(cls, values)
+        config: PolicyConfig = from_plain(cls, data, "policy")
+        return config
 
 
 def _require(condition: bool, message: str) -> None:
@@ -207,35 +208,23 @@ def _require(condition: bool, message: str) -> None:
         raise UserError(message)
 
 
-def _triple(shape: Any) -> tuple[int, int, int]:
-    height, width, channels = (int(size) for size in shape)
-    return height, width, channels
+def _encoder_option(field_name: str) -> str:
+    return f"--policy.encoder.{field_name.replace('_', '-')}"
 
 
-def _build(kind: type[T], data: Mapping[str, Any]) -> T:
-    """A dataclass from its JSON form, in which tuples have become lists."""
-    names = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
-    if unknown := sorted(set(data) - names):
-        raise UserError(f"{kind.__name__} has no field {', '.join(unknown)}")
-    hints = get_type_hints(kind)
-    values = {}
-    for name, value in data.items():
-        is_tuple = "tuple" in str(hints[name]) and isinstance(value, list)
-        values[name] = tuple(value) if is_tuple else value
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise UserError(f"{kind.__name__}: {error}") from error
+def _policy_option(field_name: str) -> str:
+    return f"--policy.{field_name.replace('_', '-')}"
 
 
-# "paper" is robomimic's variant of the public Diffusion Policy. "cpu" is the same method, sized so that a run
-# of a simulated task takes minutes on one core: an encoder that keeps positions (narrow, stride 8, no random
-# crop, which moves them), a small U-Net, and several noise draws for each encoded image, because encoding is
-# what costs. It predicts the actions and not the noise: the error of a predicted noise hardly depends on what
-# the policy sees where there is much noise, which is where it decides what to do. In a short run that is
-# the difference between half and nearly all of the stacks (docs/simulation.md). It whitens the colours:
-# brightness varies most in any image, and a short run may end before the policy sees what differs in hue. And
-# it learns how the target's camera is turned, which a few demonstrations tell (docs/findings.md).
+# "paper" has the sizes that the paper states, and robomimic's where it is silent. "cpu" is the same method,
+# sized so that a run of a simulated task takes minutes on one core: an encoder that keeps positions (narrow,
+# stride 8, no random crop, which moves them), a small U-Net, and several noise draws for each encoded image,
+# because encoding is what costs. It predicts the actions and not the noise: the error of a predicted noise
+# hardly depends on what the policy sees where there is much noise, which is where it decides what to do. In a
+# short run that is the difference between half and nearly all of the stacks (docs/simulation.md). It whitens
+# the colours: brightness varies most in any image, and a short run may end before the policy sees what
+# differs in hue. And it learns how the target's camera is turned, which a few demonstrations tell
+# (docs/findings.md).
 PRESETS: dict[str, PolicyConfig] = {
     "paper": PolicyConfig(),
     "cpu": PolicyConfig(
@@ -257,3 +246,29 @@ PRESETS: dict[str, PolicyConfig] = {
         draws=4,
     ),
 }
+
+# The paper names the public Diffusion Policy; the authors' code builds on robomimic's. They differ in sizes
+# that the paper does not state, and neither is the paper's beyond doubt. What differs in the optimisation
+# is in `beacon.training.config`.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "robomimic": {"channels": (256, 512, 1024), "step_dim": 256},
+    "diffusion-policy": {"channels": (512, 1024, 2048), "step_dim": 128},
+}
+
+
+def preset_policy(preset: str, variant: str | None = None) -> PolicyConfig:
+    """The policy of a preset.
+
+    Args:
+        preset: a name of PRESETS.
+        variant: a name of VARIANTS, only of the preset ``paper``; None: its default, robomimic's.
+    """
+    if preset not in PRESETS:
+        raise UserError(f"--preset {preset}: choose one of {', '.join(PRESETS)}")
+    if variant is None:
+        return PRESETS[preset]
+    if variant not in VARIANTS:
+        raise UserError(f"--policy.variant {variant}: choose one of {', '.join(VARIANTS)}")
+    if preset != "paper":
+        raise UserError(f"--policy.variant {variant}: is of --preset paper, not of {preset}")
+    return replace(PRESETS[preset], **VARIANTS[variant])

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from beacon.methods import DEFAULT_METHOD, METHODS
+from beacon.option_words import option_words
 from beacon.report.run_record import RunRecord
 from beacon.runs import Evaluation
-from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
-
-REPEATED = ("source", "rename")  # options that are said once for each value
+from beacon.training.config import RunOptions, TrainConfig, preset_config, preset_data
 
 
 def train_command(config: TrainConfig, out: Path) -> str:
@@ -24,11 +22,11 @@ def train_command(config: TrainConfig, out: Path) -> str:
         words += ["--method", config.method]
     if config.preset != "cpu":
         words += ["--preset", config.preset]
-    words += _arguments(config.data, DataOptions())
-    words += _arguments(config.options, METHODS[config.method].Options())
-    words += _arguments(config.optimization, optimization)
-    words += _arguments(config.policy, policy, prefix="policy.")
-    words += _arguments(config.run, RunOptions())
+    words += option_words(config.data, preset_data(config.preset))
+    words += option_words(config.options, METHODS[config.method].Options())
+    words += option_words(config.optimization, optimization)
+    words += option_words(config.policy, policy, prefix="policy.")
+    words += option_words(config.run, RunOptions())
     return shlex.join([*words, "--out", str(out)])
 
 
@@ -66,31 +64,3 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def _arguments(value: Any, default: Any, prefix: str = "") -> list[str]:
-    """Options for the fields that differ from the default."""
-    words: list[str] = []
-    hints = get_type_hints(type(value), include_extras=True)
-    for entry in fields(value):
-        setting, usual = getattr(value, entry.name), getattr(default, entry.name)
-        option = f"--{prefix}{entry.name.replace('_', '-')}"
-        if is_dataclass(setting):
-            # A nested part has its name before its options, unless it was annotated to have none.
-            bare = any(getattr(note, "name", None) == "" for note in _notes(hints[entry.name]))
-            words += _arguments(setting, usual, prefix if bare else f"{option.removeprefix('--')}.")
-        elif setting == usual:
-            continue
-        elif isinstance(setting, bool):
-            words.append(option if setting else f"--{prefix}no-{entry.name.replace('_', '-')}")
-        elif isinstance(setting, tuple) and entry.name in REPEATED:
-            words += [word for item in setting for word in (option, str(item))]
-        elif isinstance(setting, tuple):
-            words += [option, *map(str, setting)]
-        else:
-            words += [option, str(setting)]
-    return words
-
-
-def _notes(hint: Any) -> tuple[Any, ...]:
-    return getattr(hint, "__metadata__", ())

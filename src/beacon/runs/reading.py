@@ -8,21 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from beacon import yaml_files
 from beacon.errors import UserError
 
-LARGEST_CONFIG = 2**20  # bytes
-LARGEST_JSON = 2**28
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """YAML without aliases: a few hundred bytes of them can stand for gigabytes."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases (*name) are not allowed")
-        return super().compose_node(parent, index)
+LARGEST_JSON = 2**28  # bytes
 
 
 def damaged(file: Path, why: object) -> UserError:
@@ -66,13 +55,11 @@ def read_json(file: Path, largest: int = LARGEST_JSON) -> Any:
         raise damaged(file, error) from None
 
 
-def read_yaml(file: Path, largest: int = LARGEST_CONFIG) -> dict[str, Any]:
-    """The mapping that a YAML file holds."""
-    content = read_bytes(file, largest)
-    try:
-        values = yaml.load(content, _PlainLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise damaged(file, error) from None
+def read_yaml(file: Path) -> dict[str, Any]:
+    """The mapping that a YAML file holds; FileNotFoundError where there is none."""
+    if not file.exists():
+        raise FileNotFoundError(file)
+    values = yaml_files.read_yaml(file)
     if not isinstance(values, Mapping):
         raise UserError(f"{file}: damaged, not a configuration")
     return dict(values)

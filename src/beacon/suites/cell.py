@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from beacon.errors import UserError
+from beacon.plain import to_plain
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
 
 FORMAT = 1  # of the keys
@@ -121,7 +122,7 @@ class Cell:
             "optimization": replace(changed(optimization, self.optimization), seed=self.seed),
             "policy": changed(policy, self.policy),
         }
-        return {name: json.loads(json.dumps(asdict(part), default=str)) for name, part in parts.items()}
+        return {name: to_plain(part) for name, part in parts.items()}
 
     def configuration(self) -> dict[str, Any]:
         """All that decides the result."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from beacon.errors import UserError
-from beacon.policy.config import PRESETS, PolicyConfig
+from beacon.plain import OMIT_DEFAULT, from_plain, to_plain
+from beacon.policy.config import PolicyConfig, preset_policy
+from beacon.ranges import Range, check_ranges
+from beacon.yaml_files import read_yaml
 
 Preset = Literal["cpu", "paper"]
 LARGEST_SEED = 2**63 - 1  # torch takes a signed number
+MANY = 10**12  # more steps, epochs or demonstrations than there will ever be
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,9 @@ class DataOptions:
     # Only the demonstrations under mask/<key> of the target file.
     target_mask: str | None = None
     # Only the first so many demonstrations of every source file.
-    source_demos: int | None = None
+    source_demos: Annotated[int | None, Range(1, MANY)] = None
     # Only the first so many demonstrations of the target file.
-    target_demos: int | None = None
+    target_demos: Annotated[int | None, Range(1, MANY)] = None
     # Further target demonstrations, for the held-out loss alone.
     validation: Path | None = None
     # Cameras to use; default: all that the domains share.
@@ -43,59 +47,54 @@ class DataOptions:
     # Observations that are called otherwise somewhere, as OLD=NEW; repeat for several.
     rename: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     # Resize all images to this height and width.
-    image_size: int | None = None
+    image_size: Annotated[int | None, Range(1, 10_000)] = None
     # What actions and proprioception are scaled by: ranges of all data, of the target's, or each domain's.
     statistics: Literal["pooled", "target", "per-domain"] = "pooled"
     # Take this quantile and its opposite for the range instead of the extremes, for example 0.01.
-    quantile: float | None = None
+    quantile: Annotated[float | None, Range(0, 0.5, above=True)] = None
     # Images beyond this many GiB are memory-mapped; default: half of the free memory.
-    memory_limit: float | None = None
+    memory_limit: Annotated[float | None, Range(0, 1e9)] = None
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
 
 @dataclass(frozen=True)
 class OptimizationOptions:
     """How the policy is optimised, the same for all methods."""
 
-    # Gradient steps in all. Paper: 600 epochs of 300.
-    steps: int = 180_000
-    # Gradient steps between two refreshes of the weights, S_h. Paper: unstated; 300.
-    steps_per_epoch: int = 300
-    # Windows per mini-batch. Paper: unstated; 128.
-    batch_size: int = 128
+    # Gradient steps in all. Paper: 600 epochs; steps of an epoch unstated.
+    steps: Annotated[int, Range(1, MANY)] = 180_000
+    # Gradient steps between two refreshes of the weights, S_h. Paper: unstated.
+    steps_per_epoch: Annotated[int, Range(1, MANY)] = 300
+    # Windows per mini-batch. Paper: unstated; the public Diffusion Policy has 64.
+    batch_size: Annotated[int, Range(1, 1_000_000)] = 128
     # AdamW's learning rate. Paper: 1e-4.
-    learning_rate: float = 1e-4
+    learning_rate: Annotated[float, Range(0, 1e6, above=True)] = 1e-4
     # Steps of linear warm-up before the cosine decay. Paper: 500.
-    warmup_steps: int = 500
+    warmup_steps: Annotated[int, Range(0, MANY)] = 500
     # Gradients longer than this, times the mean weight of a window, are shortened to it; None: never (paper).
-    gradient_clip: float | None = None
-    # AdamW's weight decay; BEACON scales it by its largest weight. Paper: 1e-6.
-    weight_decay: float = 1e-6
+    gradient_clip: Annotated[float | None, Range(0, above=True)] = None
+    # AdamW's weight decay; methods may scale it, as BEACON does by its largest weight. Paper: 1e-6.
+    weight_decay: Annotated[float, Range(0, 1e6)] = 1e-6
     # Power and maximum of the parameters' moving average. Paper: 0.75 and 0.9999.
-    ema_power: float = 0.75
-    ema_max: float = 0.9999
+    ema_power: Annotated[float, Range(0, 1e6)] = 0.75
+    ema_max: Annotated[float, Range(0, 1)] = 0.9999
     # Decides the initial parameters, the data order and all noise.
-    seed: int = 0
+    seed: Annotated[int, Range(0, LARGEST_SEED)] = 0
+    # AdamW's betas. Paper: unstated; these are torch's and robomimic's, the public Diffusion Policy has 0.95
+    # and 0.999. The default is left out of config.yaml, because runs and results are older than the option.
+    betas: Annotated[tuple[float, float], Range(0, 0.999999)] = field(
+        default=(0.9, 0.999), metadata=OMIT_DEFAULT
+    )
 
     def __post_init__(self) -> None:
-        for name in ("steps", "steps_per_epoch", "batch_size"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
+        check_ranges(self)
         if self.steps % self.steps_per_epoch:
             raise UserError(
                 f"--steps {self.steps}: must be a multiple of --steps-per-epoch {self.steps_per_epoch}, "
                 "because weights are refreshed and checkpoints written between epochs"
             )
-        if not self.learning_rate > 0:
-            raise UserError(f"--learning-rate {self.learning_rate}: must be above 0")
-        if self.gradient_clip is not None and not self.gradient_clip > 0:
-            raise UserError(f"--gradient-clip {self.gradient_clip}: must be above 0, or None")
-        for name in ("warmup_steps", "weight_decay", "seed"):
-            if getattr(self, name) < 0:
-                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be at least 0")
-        if self.seed > LARGEST_SEED:
-            raise UserError(f"--seed {self.seed}: must be at most {LARGEST_SEED}")
-        if not 0 <= self.ema_max <= 1 or self.ema_power < 0:
-            raise UserError("--ema-max must be from 0 to 1, and --ema-power at least 0")
 
     @property
     def epochs(self) -> int:
@@ -112,30 +111,28 @@ class RunOptions:
     # Numbers of the forward and backward pass on a GPU; the CPU always computes in float32.
     precision: Literal["float32", "bfloat16"] = "bfloat16"
     # CPU threads; default: as torch chooses.
-    threads: int | None = None
+    threads: Annotated[int | None, Range(1, 100_000)] = None
     # torch.compile the networks: slower to start, faster on a GPU.
     compile: bool = False
     # Epochs between two checkpoints; default: about ten in a run.
-    checkpoint_every: int | None = None
+    checkpoint_every: Annotated[int | None, Range(1, MANY)] = None
+    # Also write a checkpoint at the end of an epoch when the last one is this many minutes old.
+    checkpoint_minutes: Annotated[float | None, Range(0, 1e6, above=True)] = None
+    # Stop at a checkpoint before this many hours have passed; --resume goes on, for as long again.
+    max_hours: Annotated[float | None, Range(0, 1e6, above=True)] = None
     # Checkpoints to keep, the newest ones.
-    keep: int = 2
+    keep: Annotated[int, Range(1, MANY)] = 2
     # Steps between two lines of metrics.
-    log_every: int = 20
+    log_every: Annotated[int, Range(1, MANY)] = 20
     # Epochs between two evaluations of the held-out loss (with --validation).
-    validate_every: int = 1
+    validate_every: Annotated[int, Range(1, MANY)] = 1
     # Also write TensorBoard files.
     tensorboard: bool = True
     # Also log to this Weights & Biases project (needs the package wandb).
     wandb: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("keep", "log_every", "validate_every"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
-        for name in ("threads", "checkpoint_every"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"--{name.replace('_', '-')} {value}: must be at least 1")
+        check_ranges(self)
 
 
 @dataclass(frozen=True)
@@ -155,20 +152,21 @@ class TrainConfig:
 
         if self.method not in METHODS:
             raise UserError(f"--method {self.method}: choose one of {', '.join(METHODS)}")
-        kind = METHODS[self.method]
-        if not isinstance(self.options, kind.Options):
-            raise UserError(f"the options of {self.method} must be {kind.Options.__name__}")
-        if kind.needs_source and not self.data.source:
+        method = METHODS[self.method]
+        if not isinstance(self.options, method.Options):
+            raise UserError(f"the options of {self.method} must be {method.Options.__name__}")
+        if method.needs_source and not self.data.source:
             raise UserError(f"--method {self.method} needs source demonstrations; say --source FILE")
-        if kind.needs_target and self.data.target is None:
+        if method.needs_target and self.data.target is None:
             raise UserError(f"--method {self.method} needs target demonstrations; say --target FILE")
         if self.data.target is None and self.data.statistics == "target":
             raise UserError("--statistics target needs target demonstrations; say --target FILE")
-        kind.check(self.options, epochs=self.optimization.epochs)
+        method.check(self.options, epochs=self.optimization.epochs)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for YAML."""
-        return _plain(asdict(self))  # type: ignore[no-any-return]
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     def decisive(self) -> dict[str, Any]:
         """The part of `to_dict` that decides the result; how it is run may change on the way."""
@@ -181,30 +179,57 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
-        """The inverse of ``to_dict``."""
+        """The inverse of ``to_dict``: name, type and range of every field are checked."""
         from beacon.methods import METHODS
 
-        try:
-            kind = METHODS[values["method"]]
-            return cls(
-                method=values["method"],
-                options=_build(kind.Options, values["options"]),
-                preset=values["preset"],
-                data=_build(DataOptions, values["data"]),
-                policy=PolicyConfig.from_dict(values["policy"]),
-                optimization=_build(OptimizationOptions, values["optimization"]),
-                run=_build(RunOptions, values["run"]),
-            )
-        except UserError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UserError(f"not a configuration of this version of beacon: {error!r}") from None
+        missing = [name for name in ("method", "options", "preset", *SECTIONS) if name not in values]
+        if missing:
+            raise UserError(f"not a configuration of this version of beacon: {missing[0]} is missing")
+        method = from_plain(str, values["method"], "method")
+        if method not in METHODS:
+            raise UserError(f"method: there is no '{method}'; choose one of {', '.join(METHODS)}")
+        unknown = [str(name) for name in values if name not in ("method", "options", "preset", *SECTIONS)]
+        if unknown:
+            raise UserError(f"{unknown[0][:80]}: there is no such part of a configuration")
+        return cls(
+            method=method,
+            options=from_plain(METHODS[method].Options, values["options"], "options"),
+            preset=from_plain(Preset, values["preset"], "preset"),
+            **{name: from_plain(section, values[name], name) for name, section in SECTIONS.items()},
+        )
 
 
-def preset_config(preset: str) -> tuple[PolicyConfig, OptimizationOptions]:
-    """Policy and optimisation of a preset: ``paper`` for a GPU, ``cpu`` for minutes on one core."""
-    if preset not in PRESETS:
-        raise UserError(f"--preset {preset}: choose one of {', '.join(PRESETS)}")
+SECTIONS: dict[str, type[Any]] = {
+    "data": DataOptions,
+    "policy": PolicyConfig,
+    "optimization": OptimizationOptions,
+    "run": RunOptions,
+}
+
+
+def read_config(file: Path) -> TrainConfig:
+    """The configuration that a run was started with, from its config.yaml.
+
+    Args:
+        file: the config.yaml of a run folder; what is wrong with it is one line that begins with its path.
+    """
+    values = read_yaml(file)
+    if not isinstance(values, Mapping):
+        raise UserError(f"{file}: damaged, not a configuration")
+    try:
+        return TrainConfig.from_dict(values)
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None
+
+
+def preset_config(preset: str, variant: str | None = None) -> tuple[PolicyConfig, OptimizationOptions]:
+    """Policy and optimisation of a preset: ``paper`` for a GPU, ``cpu`` for minutes on one core.
+
+    Args:
+        preset: a name of `beacon.policy.config.PRESETS`.
+        variant: ``robomimic`` or ``diffusion-policy``, for ``paper`` alone; None: robomimic's sizes.
+    """
+    policy = preset_policy(preset, variant)
     optimization = OptimizationOptions()
     if preset == "cpu":
         optimization = replace(
@@ -216,42 +241,11 @@ def preset_config(preset: str) -> tuple[PolicyConfig, OptimizationOptions]:
             warmup_steps=50,
             gradient_clip=1.0,  # in a short run, Adam does not get over the first large gradients otherwise
         )
-    return PRESETS[preset], optimization
+    if variant == "diffusion-policy":
+        optimization = replace(optimization, betas=(0.95, 0.999), batch_size=64)
+    return policy, optimization
 
 
-def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Where two plain configurations differ, as ``optimization.seed: 0 and 1``."""
-    found = []
-    for name in sorted({*first, *second}):
-        a, b = first.get(name), second.get(name)
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += differences(a, b, f"{prefix}{name}.")
-        elif a != b:
-            found.append(f"{prefix}{name}: {a} and {b}")
-    return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
-
-
-def _build(kind: type[Any], values: Mapping[str, Any]) -> Any:
-    """A dataclass from plain values; nested dataclasses, paths and tuples come back as such."""
-    hints = get_type_hints(kind)
-    unknown = sorted(set(values) - {entry.name for entry in fields(kind)})
-    if unknown:
-        raise UserError(f"not a configuration of this version of beacon: {kind.__name__} has no {unknown[0]}")
-    built: dict[str, Any] = {}
-    for name, value in values.items():
-        hint = hints[name]
-        if is_dataclass(hint) and isinstance(hint, type):
-            built[name] = _build(hint, value)
-        elif value is not None and "Path" in str(hint):
-            built[name] = tuple(Path(item) for item in value) if isinstance(value, list) else Path(value)
-        else:
-            built[name] = tuple(value) if isinstance(value, list) else value
-    return kind(**built)
+def preset_data(preset: str) -> DataOptions:
+    """How a preset reads demonstrations by default; the paper's images have 96 pixels a side."""
+    return DataOptions(image_size=96) if preset == "paper" else DataOptions()

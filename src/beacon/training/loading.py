@@ -3,13 +3,51 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from beacon.data import DataWarning, EpisodeSet, ObservationMapping, load_domains, parse_rename
+from beacon.data import (
+    DataWarning,
+    EpisodeSet,
+    Normalizer,
+    ObservationMapping,
+    Windows,
+    load_domains,
+    parse_rename,
+)
+from beacon.data.domains import Domains
 from beacon.errors import UserError
-from beacon.policy import ObservationSpec
+from beacon.policy import ObservationSpec, PolicyConfig
 from beacon.training.config import DataOptions
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """The demonstrations of a run, ready to be trained on."""
+
+    domains: Domains
+    windows: Windows
+    normalizer: Normalizer
+    spec: ObservationSpec  # of all sets
+
+
+def load_training_data(options: DataOptions, policy: PolicyConfig) -> TrainingData:
+    """Read the demonstrations of a run.
+
+    Args:
+        options: which demonstrations, and how they are read and scaled.
+        policy: its history and horizon decide what a window is.
+    """
+    sets = load_training_sets(options)
+    domains = domains_of(sets, options)
+    target = domains.target_index
+    return TrainingData(
+        domains,
+        Windows(sets, policy.obs_steps, policy.horizon),
+        Normalizer.fit(sets, statistics=options.statistics, quantile=options.quantile, target=target),
+        observation_spec(sets[target or 0]),
+    )
 
 
 def load_training_sets(options: DataOptions) -> list[EpisodeSet]:
@@ -36,6 +74,14 @@ def load_training_sets(options: DataOptions) -> list[EpisodeSet]:
             stacklevel=2,
         )
     return sets
+
+
+def domains_of(sets: Sequence[EpisodeSet], options: DataOptions) -> Domains:
+    """Which of these sets, as `load_training_sets` gave them, are sources, and which is the target."""
+    names = tuple(episodes.name for episodes in sets)
+    if options.target is None:
+        return Domains(names, None)
+    return Domains(names[:-1], names[-1])
 
 
 def load_validation_set(path: Path, options: DataOptions, like: EpisodeSet) -> EpisodeSet:

@@ -14,8 +14,8 @@ from torch import Tensor
 from beacon.errors import UserError
 from beacon.methods import EpochReport
 from beacon.runs import RunFolder
-from beacon.training.board import Board
 from beacon.training.config import TrainConfig
+from beacon.training.tensorboard_writer import TensorBoardWriter
 
 
 class RunningMeans:
@@ -55,7 +55,7 @@ class Metrics:
 
     def __init__(self, folder: RunFolder, config: TrainConfig, resumed_at: int) -> None:
         self._folder = folder
-        self._board = Board(folder.path, resumed_at) if config.run.tensorboard else None
+        self._tensorboard = TensorBoardWriter(folder.path, resumed_at) if config.run.tensorboard else None
         self._wandb: Any = None
         if config.run.wandb is not None:
             import wandb
@@ -64,27 +64,33 @@ class Metrics:
                 project=config.run.wandb, dir=folder.path, config=config.to_dict(), resume="allow"
             )
 
-    def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
-        """A set of scalars at a gradient step."""
-        self._folder.append_metrics(kind, step, values)
-        if self._board is not None:
+    def write(self, event: str, step: int, values: Mapping[str, float]) -> None:
+        """A set of scalars at a gradient step.
+
+        Args:
+            event: ``train``, ``refresh`` or ``validation``.
+            step: gradient steps done.
+            values: what to write.
+        """
+        self._folder.append_metrics(event, step, values)
+        if self._tensorboard is not None:
             for name, value in values.items():
-                self._board.scalar(f"{kind}/{name}", value, step)
+                self._tensorboard.scalar(f"{event}/{name}", value, step)
         if self._wandb is not None:
-            self._wandb.log({f"{kind}/{name}": value for name, value in values.items()}, step=step)
+            self._wandb.log({f"{event}/{name}": value for name, value in values.items()}, step=step)
 
     def write_refresh(
         self, epoch: int, step: int, report: EpochReport, domains: Mapping[str, NDArray[np.bool_]]
     ) -> None:
         """What a method did between epochs; histograms of the weights of every domain for TensorBoard."""
         self.write("refresh", step, {"epoch": epoch, **report.scalars})
-        if self._board is not None and report.weights is not None:
+        if self._tensorboard is not None and report.weights is not None:
             for name, members in domains.items():
-                self._board.histogram(f"q/{name}", np.asarray(report.weights)[members], step)
+                self._tensorboard.histogram(f"q/{name}", np.asarray(report.weights)[members], step)
 
     def close(self) -> None:
         """Finish all files."""
-        if self._board is not None:
-            self._board.close()
+        if self._tensorboard is not None:
+            self._tensorboard.close()
         if self._wandb is not None:
             self._wandb.finish()

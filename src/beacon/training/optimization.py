@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from beacon.errors import RunError
 from beacon.training.config import OptimizationOptions
 
 
@@ -29,6 +30,7 @@ def make_optimizer(parameters: Iterable[nn.Parameter], options: OptimizationOpti
     return torch.optim.AdamW(
         parameters,
         lr=options.learning_rate,
+        betas=options.betas,
         weight_decay=options.weight_decay,
         fused=True,
     )
@@ -39,3 +41,11 @@ def half_squared_norm(model: nn.Module) -> float:
     with torch.no_grad():
         norms = torch._foreach_norm([p for p in model.parameters() if p.requires_grad])
         return 0.5 * float(torch.stack(norms).double().square().sum())
+
+
+def diverged(step: int, options: OptimizationOptions) -> RunError:
+    """What to say of a run whose loss is not a number any more."""
+    return RunError(
+        f"the loss is no longer finite at step {step}; lower --learning-rate "
+        f"(now {options.learning_rate}), or look at the data with `beacon data check`"
+    )

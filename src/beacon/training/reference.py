@@ -17,8 +17,8 @@ from beacon.methods.base import Indices
 from beacon.methods.sampling import shuffled
 from beacon.policy import DiffusionPolicy
 from beacon.policy.checkpoint import load_weights, save_tensors
+from beacon.training.batch_loader import BatchLoader
 from beacon.training.config import OptimizationOptions
-from beacon.training.feed import Feed
 from beacon.training.optimization import learning_rate, make_optimizer
 
 
@@ -34,7 +34,7 @@ class ReferencePolicy:
 def fit_reference(
     policy: DiffusionPolicy,
     losses: Callable[[WindowBatch, int], Tensor],
-    feed: Feed,
+    loader: BatchLoader,
     members: Indices,
     steps: int,
     optimization: OptimizationOptions,
@@ -45,7 +45,7 @@ def fit_reference(
     Args:
         policy: newly made; left in evaluation mode.
         losses: (mini-batch, step) -> every sample's loss.
-        feed: gathers mini-batches.
+        loader: gathers mini-batches.
         members: windows to train on.
         steps: gradient steps, with the run's schedule shrunk to them.
         optimization: the run's own.
@@ -65,7 +65,7 @@ def fit_reference(
     batches = shuffled(members, 0, steps * options.batch_size, options.seed)
     policy.train()
     loss = None
-    for step, batch in enumerate(feed(batches.reshape(steps, options.batch_size))):
+    for step, batch in enumerate(loader(batches.reshape(steps, options.batch_size))):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, options)
         loss = losses(batch, step).mean()

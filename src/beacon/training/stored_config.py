@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from beacon.errors import UserError
+from beacon.plain import differences
+from beacon.runs.layout import CONFIG
 from beacon.runs.run import Run
-from beacon.training.config import TrainConfig, differences
+from beacon.training.config import TrainConfig
+from beacon.training.config import read_config as read_config_file
 
 
 def read_config(run: Path) -> TrainConfig:
@@ -15,7 +18,9 @@ def read_config(run: Path) -> TrainConfig:
     Args:
         run: the run folder.
     """
-    return TrainConfig.from_dict(Run(run).config)
+    if not Run(run).exists:
+        raise UserError(f"{run} is not a run: it has no {CONFIG}")
+    return read_config_file(run / CONFIG)
 
 
 def check_same(run: Path, config: TrainConfig) -> None:

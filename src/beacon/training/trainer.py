@@ -11,25 +11,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beacon.data import Normalizer, WindowBatch, Windows
-from beacon.errors import RunError
+from beacon.data import WindowBatch, Windows
 from beacon.methods import METHODS, Measurements, MethodContext
 from beacon.methods.base import Indices, Reference
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.randomness import generator
 from beacon.runs import RunFolder, WeightHistory, describe
+from beacon.training.batch_loader import BatchLoader
 from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from beacon.training.checkpoint_schedule import CheckpointSchedule
 from beacon.training.config import TrainConfig
 from beacon.training.devices import choose_device
-from beacon.training.feed import Feed
-from beacon.training.loading import load_training_sets, load_validation_set, observation_spec
+from beacon.training.loading import load_training_data, load_validation_set
 from beacon.training.metrics import Metrics, RunningMeans, check_loggers
-from beacon.training.optimization import half_squared_norm, learning_rate, make_optimizer
+from beacon.training.optimization import diverged, half_squared_norm, learning_rate, make_optimizer
 from beacon.training.reference import ReferencePolicy, fit_reference
 from beacon.training.stored_config import check_same
-from beacon.training.sweep import Sweep, normalise
-
-CHECKPOINTS = 10  # in a run, unless said otherwise
+from beacon.training.summary import summarize_run
+from beacon.training.window_measurer import WindowMeasurer, normalise, of_source
 
 # Streams of randomness that must not meet.
 STEP, REFRESH, VALIDATION, REFERENCE = 0, 1, 2, 3
@@ -50,8 +49,17 @@ def train(
     *,
     resume: bool = False,
     listener: Callable[[StepEvent], None] | None = None,
+    started: Callable[[str], None] | None = None,
 ) -> Path:
-    """Train a policy into the run folder ``out``; return the last checkpoint."""
+    """Train a policy into a run folder; return the last checkpoint.
+
+    Args:
+        config: everything that decides the run.
+        out: the run folder, which is made.
+        resume: go on with the run in it, if there is one.
+        listener: called after every step.
+        started: called with two lines about the run when it begins.
+    """
     folder = RunFolder(out)
     goes_on = resume and folder.exists
     if goes_on:
@@ -60,13 +68,13 @@ def train(
         folder.check_free()
     check_loggers(config)
     trainer = Trainer(config, folder)
-    data = describe(trainer.windows.sets, has_target=trainer.context.has_target)
+    data = describe(trainer.windows.sets, has_target=trainer.domains.target is not None)
     with folder.locked():
         if goes_on:
             folder.take_up(data)
         else:
             folder.start(config.to_dict(), data)
-        return trainer.run(resume=goes_on, listener=listener)
+        return trainer.run(resume=goes_on, listener=listener, started=started)
 
 
 class Trainer:
@@ -76,23 +84,17 @@ class Trainer:
         self.config, self.folder = config, folder
         optimization = config.optimization
         self.device = choose_device(config.run.device)
-        sets = load_training_sets(config.data)
-        self.domains = tuple(s.name for s in sets)
-        self.windows = Windows(sets, config.policy.obs_steps, config.policy.horizon)
-        self.normalizer = Normalizer.fit(
-            sets, statistics=config.data.statistics, quantile=config.data.quantile, target=len(sets) - 1
-        )
-        self.policy = DiffusionPolicy(observation_spec(sets[-1]), config.policy, seed=optimization.seed).to(
-            self.device
-        )
+        data = load_training_data(config.data, config.policy)
+        self.domains, self.windows, self.normalizer = data.domains, data.windows, data.normalizer
+        self.policy = DiffusionPolicy(data.spec, config.policy, seed=optimization.seed).to(self.device)
         if config.run.compile:
             self.policy.compile()
         self.ema = ModelEma(self.policy, power=optimization.ema_power, max_decay=optimization.ema_max)
         self.optimizer = make_optimizer(self.policy.parameters(), optimization)
-        self.sweep = Sweep(self.policy, self.windows, self.normalizer, self.device)
+        self.measurer = self._measurer(self.policy, self.windows)
         self.context = MethodContext(
             windows=self.windows,
-            domains=self.domains,
+            domains=self.domains.names,
             seed=optimization.seed,
             epochs=optimization.epochs,
             steps_per_epoch=optimization.steps_per_epoch,
@@ -100,18 +102,30 @@ class Trainer:
             weight_decay=optimization.weight_decay,
             measure=self._measure,
             capacity=lambda: half_squared_norm(self.policy),
-            has_target=config.data.target is not None,
+            has_target=self.domains.target is not None,
             fit_reference=self._fit_reference,
         )
         self.method = METHODS[config.method](config.options, self.context)
         self.validation = self._load_validation()
-        self.feed = Feed(self.windows, optimization.batch_size, self.device)
+        self.loader = BatchLoader(self.windows, optimization.batch_size, self.device)
         self.progress = Progress(0, 0)
 
-    def run(self, *, resume: bool = False, listener: Callable[[StepEvent], None] | None = None) -> Path:
-        """Train to the end, from the newest checkpoint when resuming; return the last checkpoint."""
+    def run(
+        self,
+        *,
+        resume: bool = False,
+        listener: Callable[[StepEvent], None] | None = None,
+        started: Callable[[str], None] | None = None,
+    ) -> Path:
+        """Train to the end or as long as the run may; return the last checkpoint.
+
+        Args:
+            resume: start from the newest checkpoint.
+            listener: called after every step.
+            started: called with two lines about the run when it begins.
+        """
         config, folder = self.config, self.folder
-        history = WeightHistory(folder.weights, self.windows, self.domains)
+        history = WeightHistory(folder.weights, self.windows, self.domains.names)
         if resume and folder.has_checkpoint():
             self.progress, state = load_checkpoint(
                 folder.path, config.digest(), self.policy, self.ema, self.optimizer
@@ -119,11 +133,14 @@ class Trainer:
             self.method.load_state_dict(state)
             history.restore(self.progress.epoch, self.progress.step)
         folder.rewind_metrics(self.progress.step)
+        if started is not None:
+            run = (config, self.windows, self.domains, self.device, self.policy)
+            started(summarize_run(*run, self.progress.step))
         epochs = config.optimization.epochs
-        every = config.run.checkpoint_every or max(1, epochs // CHECKPOINTS)
+        schedule = CheckpointSchedule(config.run, epochs)
         checkpoint = folder.checkpoints / f"{self.progress.step:08d}"
         metrics = Metrics(folder, config, self.progress.step)
-        members = {name: self.windows.domain == d for d, name in enumerate(self.domains)}
+        members = {name: self.windows.domain == d for d, name in enumerate(self.domains.names)}
         try:
             for epoch in range(self.progress.epoch, epochs):
                 report = self.method.between_epochs(epoch)
@@ -134,10 +151,13 @@ class Trainer:
                 self.progress = Progress(epoch + 1, (epoch + 1) * config.optimization.steps_per_epoch)
                 if self.validation is not None and (epoch + 1) % config.run.validate_every == 0:
                     metrics.write("validation", self.progress.step, {"loss": self._validate()})
-                if (epoch + 1) % every == 0 or epoch + 1 == epochs:
+                saves, stops = schedule.after(epoch)
+                if saves:
                     history.save(self.progress.step)
                     folder.sync_metrics()
                     checkpoint = self._save()
+                if stops:
+                    break
         finally:
             metrics.close()
         return checkpoint
@@ -147,25 +167,12 @@ class Trainer:
         self.policy.train()
         for group in self.optimizer.param_groups:
             group["weight_decay"] = self.method.weight_decay
-        means = RunningMeans(self.domains, self.device)
+        means = RunningMeans(self.domains.names, self.device)
         started, since = time.perf_counter(), 0
-        first = epoch * options.steps_per_epoch
         batches = self.method.batches(epoch)
-        for offset, batch in enumerate(self.feed(batches)):
-            step = first + offset
-            rate = learning_rate(step, options)
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            losses, encoding, loss = self._loss(batch, step)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            if options.gradient_clip is not None:
-                bound = options.gradient_clip * self.method.mean_weight
-                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), bound)
-            self.optimizer.step()
-            self.ema.update(self.policy, step)
-            seen = Encoding(encoding.vision.detach(), encoding.observation.detach())
-            self.method.observe(batches[offset], seen, losses.detach())
+        for offset, batch in enumerate(self.loader(batches)):
+            step = epoch * options.steps_per_epoch + offset
+            losses, loss = self._step(batch, batches[offset], step)
             means.add(losses.float(), batch.domain, loss=loss)
             since += 1
             if listener is not None:
@@ -173,14 +180,28 @@ class Trainer:
             if (step + 1) % run.log_every == 0 or offset + 1 == options.steps_per_epoch:
                 values = means.take()
                 if not np.isfinite(values["loss"]):
-                    raise self._diverged(step + 1)
+                    raise diverged(step + 1, options)
                 speed = since / (time.perf_counter() - started)
-                metrics.write(
-                    "train",
-                    step + 1,
-                    {"epoch": epoch, **values, "learning_rate": rate, "steps_per_second": speed},
-                )
+                values |= {"learning_rate": learning_rate(step, options), "steps_per_second": speed}
+                metrics.write("train", step + 1, {"epoch": epoch, **values})
                 started, since = time.perf_counter(), 0
+
+    def _step(self, batch: WindowBatch, index: Indices, step: int) -> tuple[Tensor, Tensor]:
+        """One gradient step on a mini-batch of the windows ``index``: all losses, and what was minimised."""
+        options = self.config.optimization
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(step, options)
+        losses, encoding, loss = self._loss(batch, step)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if options.gradient_clip is not None:
+            bound = options.gradient_clip * self.method.mean_weight
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), bound)
+        self.optimizer.step()
+        self.ema.update(self.policy, step)
+        seen = Encoding(encoding.vision.detach(), encoding.observation.detach())
+        self.method.observe(index, seen, losses.detach())
+        return losses, loss
 
     def _loss(self, batch: WindowBatch, step: int) -> tuple[Tensor, Encoding, Tensor]:
         """Per-sample losses, the encoding, and the scalar to minimise."""
@@ -198,8 +219,8 @@ class Trainer:
         config = self.config.policy
         actions, proprio = normalise(self.normalizer, batch, self.device)
         with self._autocast():
-            of_source = batch.domain != self.normalizer.target
-            encoding = policy.encode(batch.images, proprio, crop_generator=draw, of_source=of_source)
+            source = of_source(batch.domain, self.domains.target_index)
+            encoding = policy.encode(batch.images, proprio, crop_generator=draw, of_source=source)
             noise, timesteps = policy.draw_noise(len(batch), config.draws, draw, stratified=config.stratified)
             losses = policy.per_sample_loss(encoding.observation, actions, noise, timesteps).mean(dim=0)
         return losses, encoding
@@ -209,17 +230,17 @@ class Trainer:
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled)
 
     def _measure(self, index: Indices, draws: int, number: int) -> Measurements:
-        with self._autocast():
-            found = self.sweep(index, draws, (self.config.optimization.seed, REFRESH, number))
-        if not bool(torch.isfinite(found.losses).all()):
-            raise self._diverged(self.progress.step)
-        return found
+        seed = (self.config.optimization.seed, REFRESH, number)
+        measured = self._measured(self.measurer, index, draws, seed)
+        if not bool(torch.isfinite(measured.losses).all()):
+            raise diverged(self.progress.step, self.config.optimization)
+        return measured
 
-    def _diverged(self, step: int) -> RunError:
-        return RunError(
-            f"the loss is no longer finite at step {step}; lower --learning-rate "
-            f"(now {self.config.optimization.learning_rate}), or look at the data with `beacon data check`"
-        )
+    def _measured(
+        self, measurer: WindowMeasurer, index: Indices, draws: int, seed: tuple[int, ...]
+    ) -> Measurements:
+        with self._autocast():
+            return measurer(index, draws, seed)
 
     def _fit_reference(self, name: str, members: Indices, steps: int) -> Reference:
         """Train a policy on some windows alone, or take it from the run folder."""
@@ -229,31 +250,38 @@ class Trainer:
         def losses(batch: WindowBatch, step: int) -> Tensor:
             return self._sample_losses(policy, batch, generator(options.seed, REFERENCE, step))[0]
 
-        fit_reference(policy, losses, self.feed, members, steps, options, self.folder.reference(name))
-        sweep = Sweep(policy, self.windows, self.normalizer, self.device)
+        fit_reference(policy, losses, self.loader, members, steps, options, self.folder.reference(name))
+        measurer = self._measurer(policy, self.windows)
 
         def measure(index: Indices, draws: int, number: int) -> Measurements:
-            with self._autocast():
-                return sweep(index, draws, (options.seed, REFRESH, number))
+            return self._measured(measurer, index, draws, (options.seed, REFRESH, number))
 
-        return ReferencePolicy(policy, measure, sweep.actions)
+        return ReferencePolicy(policy, measure, measurer.actions)
 
-    def _load_validation(self) -> Sweep | None:
+    def _load_validation(self) -> WindowMeasurer | None:
         path = self.config.data.validation
         if path is None:
             return None
-        held_out = load_validation_set(path, self.config.data, self.windows.sets[-1])
+        number = self.domains.target_index or 0  # without a target, the policy acts as on its only source
+        held_out = load_validation_set(path, self.config.data, self.windows.sets[number])
         windows = Windows([held_out], self.config.policy.obs_steps, self.config.policy.horizon)
-        return Sweep(self.policy, windows, self.normalizer, self.device, domain=self.normalizer.target)
+        return self._measurer(self.policy, windows, domain=number)
+
+    def _measurer(
+        self, policy: DiffusionPolicy, windows: Windows, domain: int | None = None
+    ) -> WindowMeasurer:
+        target = self.domains.target_index
+        return WindowMeasurer(policy, windows, self.normalizer, self.device, target=target, domain=domain)
 
     def _validate(self) -> float:
         """Mean loss of the averaged parameters on held-out target windows, always with the same noise."""
         if self.validation is None:
             raise RuntimeError("no validation data")
-        with self.ema.applied(self.policy), self._autocast():
-            # Zeros at the end of a seed do not count, so one that is shorter could meet another stream.
-            seed = (0, VALIDATION, 1)
-            return float(self.validation(self.validation.everything, 4, seed).losses.mean())
+        # Zeros at the end of a seed do not count, so one that is shorter could meet another stream.
+        seed = (0, VALIDATION, 1)
+        with self.ema.applied(self.policy):
+            measured = self._measured(self.validation, self.validation.everything, 4, seed)
+        return float(measured.losses.mean())
 
     def _save(self) -> Path:
         return save_checkpoint(

@@ -14,7 +14,7 @@ from beacon.methods import CoTrainingOptions
 from beacon.randomness import generator
 from beacon.runs import RunFolder
 from beacon.training import Trainer
-from beacon.training.sweep import Sweep
+from beacon.training.window_measurer import WindowMeasurer
 
 ADAPTED = replace(TINY, encoder=replace(TINY.encoder, adapt_view=True))
 
@@ -40,9 +40,9 @@ def test_sweep_equals_encoding_windows(
     trainer = Trainer(config, RunFolder(tmp_path / "run"))
     move_view(trainer)
     # All, some in any order, one twice, the first steps of episodes where the history is padded.
-    everything = trainer.sweep.everything
+    everything = trainer.measurer.everything
     for index in (everything, np.array([8, 9, 10, 44, 45, 58, 0, 27, 9]), np.array([46])):
-        found = trainer.sweep(index, 3, (7, 1, 2))
+        found = trainer.measurer(index, 3, (7, 1, 2))
         batch = trainer.windows.gather(index)
         scaling, domain = trainer.normalizer, batch.domain
         with torch.no_grad():
@@ -62,7 +62,7 @@ def test_sweep_equals_encoding_windows(
 def test_shared_noise_and_parts(source: Path, target: Path, tmp_path: Path) -> None:
     """With shared noise a window's loss does not depend on what is measured beside it."""
     trainer = Trainer(tiny_config("cotrain", source, target), RunFolder(tmp_path / "run"))
-    sweep = trainer.sweep
+    sweep = trainer.measurer
     repeated = np.tile(sweep.everything, 6)  # more than one part
     assert len(repeated) > 256
     shared = sweep(repeated, 2, (1, 2), shared=True).losses.reshape(6, -1)
@@ -83,9 +83,9 @@ def test_validation_windows_use_the_targets_scaling_and_view(
     config = tiny_config("cotrain", source, target, policy=ADAPTED, data=data)
     trainer = Trainer(config, RunFolder(tmp_path / "run"))
     move_view(trainer)
-    assert isinstance(trainer.validation, Sweep)
+    assert isinstance(trainer.validation, WindowMeasurer)
     held_out = trainer.validation(trainer.validation.everything, 2, (3, 3), shared=True)
-    same = trainer.sweep(trainer.context.target_windows, 2, (3, 3), shared=True)
+    same = trainer.measurer(trainer.context.target_windows, 2, (3, 3), shared=True)
     assert torch.allclose(held_out.losses, same.losses, rtol=1e-5)
 
 

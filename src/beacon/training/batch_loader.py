@@ -11,7 +11,7 @@ from beacon.data import WindowBatch, Windows
 from beacon.methods.base import Indices
 
 
-class Feed:
+class BatchLoader:
     """Gathers mini-batches into memory that is used again and again.
 
     For a GPU the memory is pinned, and the next batch is gathered and sent while the present one is

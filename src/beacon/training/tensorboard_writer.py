@@ -16,7 +16,7 @@ from beacon.files import writing
 BINS = 64
 
 
-class Board:
+class TensorBoardWriter:
     """One event file. torch's own writer queues events in a thread, which a kill or a full disk cuts off."""
 
     def __init__(self, folder: Path, resumed_at: int) -> None:

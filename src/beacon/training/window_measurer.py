@@ -18,7 +18,7 @@ Indices = NDArray[np.int64]
 BATCH = 256
 
 
-class Sweep:
+class WindowMeasurer:
     """Measures windows without gradients: raw parameters, centre crop.
 
     Neighbouring windows share frames. Each frame is encoded once, and a window's embedding is put together
@@ -31,10 +31,22 @@ class Sweep:
         windows: Windows,
         normalizer: Normalizer,
         device: torch.device,
+        *,
+        target: int | None,
         domain: int | None = None,
     ) -> None:
+        """Measure ``windows`` with ``policy``.
+
+        Args:
+            policy: networks, on ``device``.
+            windows: what is measured.
+            normalizer: the run's scaling.
+            device: where the policy computes.
+            target: number of the target domain, whose cameras are adapted; None where there is none.
+            domain: number of the domain that all windows count as, for windows that are not training data.
+        """
         self._policy, self._windows, self._normalizer, self._device = policy, windows, normalizer, device
-        self._domain = domain  # whose normalisation to use, for windows that are not of the training data
+        self._target, self._domain = target, domain
         # Every window stands at one frame, so frames are numbered as windows are.
         self._frames = Windows(windows.sets, 1, windows.horizon)
         past = np.arange(1 - windows.obs_steps, 1)
@@ -68,8 +80,8 @@ class Sweep:
         was_training = policy.training
         policy.eval()
         draw = generator(*seed)
-        needed, place = np.unique(self._history[index], return_inverse=True)
-        rows = torch.from_numpy(place.reshape(len(index), -1))  # (B, To), where each frame's features are
+        needed, position = np.unique(self._history[index], return_inverse=True)
+        rows = torch.from_numpy(position.reshape(len(index), -1))  # (B, To), where each frame's features are
         with torch.no_grad():
             vision = self._see(needed, advance)  # (F, V)
             losses, observations = [], []
@@ -99,11 +111,16 @@ class Sweep:
             batch = self._frames.gather(frames[start : start + BATCH])
             images = {name: image.to(self._device) for name, image in batch.images.items()}
             domain = batch.domain if self._domain is None else torch.full_like(batch.domain, self._domain)
-            seen = self._policy.encoder.see(images, None, domain != self._normalizer.target)
+            seen = self._policy.encoder.see(images, None, of_source(domain, self._target))
             features.append(torch.zeros(len(batch), 0) if seen is None else seen[:, 0].cpu())
             if advance is not None:
                 advance(len(batch))
         return torch.cat(features)
+
+
+def of_source(domain: Tensor, target: int | None) -> Tensor:
+    """Which samples of these domains (B,) are a source's: all of them where there is no target."""
+    return torch.ones_like(domain, dtype=torch.bool) if target is None else domain != target
 
 
 def normalise(

@@ -1,0 +1,200 @@
+"""What ``beacon train`` takes: a small parser finds method and preset, on which the other options depend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import tyro
+
+from beacon.cli import parsing
+from beacon.cli.parts import ChoiceParser
+from beacon.cli.train_help import DESCRIPTION
+from beacon.errors import UserError
+from beacon.methods import DEFAULT_METHOD, METHODS
+from beacon.policy.config import PolicyConfig
+from beacon.training.config import (
+    DataOptions,
+    OptimizationOptions,
+    Preset,
+    RunOptions,
+    TrainConfig,
+    preset_config,
+    preset_data,
+)
+
+Options = TypeVar("Options")
+PROG = "beacon train"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What decides which options there are and what their defaults are."""
+
+    method: str
+    method_said: bool
+    preset: str
+    variant: str | None
+    resume: bool
+    out: Path | None
+    data_said: bool  # --source or --target
+    help: bool
+    help_all: bool
+    arguments: list[str]  # without the options that only the first parser knows
+
+    @property
+    def resumes_alone(self) -> bool:
+        """Go on with a run whose configuration is in its folder."""
+        return self.resume and not self.data_said
+
+
+@dataclass(frozen=True)
+class RunArguments:
+    """What may be said of every run, new or resumed."""
+
+    # Folder of the run.
+    out: Path | None = None
+    # How it is run, which does not change the result.
+    run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
+    # Go on with the run in --out.
+    resume: bool = False
+    # Serve the run's report on this machine while it trains, and keep it up to date.
+    watch: bool = False
+    # Port of --watch; 0 takes a free one.
+    watch_port: int = 8765
+    # Say what data, parameters, memory and time the run would have, and start nothing.
+    dry_run: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """The run folder, which has to be said."""
+        if self.out is None:
+            raise UserError(f"{PROG}: --out is missing, the folder of the run; see {PROG} --help")
+        return self.out
+
+
+@dataclass(frozen=True)
+class TrainArguments(RunArguments, Generic[Options]):
+    """What the command line takes, for one method."""
+
+    # How source data is used.
+    method: str = DEFAULT_METHOD
+    # Sizes of policy and training: "cpu" for minutes on one core, "paper" for a GPU.
+    preset: Preset = "cpu"
+    # Options of the method.
+    options: Annotated[Options, tyro.conf.arg(name="")] = tyro.MISSING
+    # Which demonstrations, and how they are read.
+    data: Annotated[DataOptions, tyro.conf.arg(name="")] = field(default_factory=DataOptions)
+    # How the policy is optimised, the same for all methods.
+    optimization: Annotated[OptimizationOptions, tyro.conf.arg(name="")] = field(
+        default_factory=OptimizationOptions
+    )
+    # The policy: what it sees, what it is made of.
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+
+    def config(self) -> TrainConfig:
+        """The run's configuration."""
+        return TrainConfig(
+            method=self.method,
+            options=self.options,
+            preset=self.preset,
+            data=self.data,
+            policy=self.policy,
+            optimization=self.optimization,
+            run=self.run,
+        )
+
+
+def choose(arguments: Sequence[str]) -> Choices:
+    """The first pass over a command line."""
+    own = ChoiceParser()  # options that the second pass does not know
+    own.add_argument("--policy.variant", dest="variant")
+    own.add_argument("--help", "-h", action="store_true")
+    own.add_argument("--help-all", action="store_true")
+    asked, words = own.take([parsing.with_hyphens(word) for word in arguments])
+    shared = ChoiceParser()
+    for option in ("--method", "--preset", "--out", "--target", "--source"):
+        shared.add_argument(option)
+    shared.add_argument("--resume", action="store_true")
+    said, _ = shared.take(words)
+    return Choices(
+        method=said.method or DEFAULT_METHOD,
+        method_said=said.method is not None,
+        preset=said.preset or "cpu",
+        variant=asked.variant,
+        resume=said.resume,
+        out=None if said.out is None else Path(said.out),
+        data_said=said.source is not None or said.target is not None,
+        help=asked.help,
+        help_all=asked.help_all,
+        arguments=words,
+    )
+
+
+def parse(arguments: Sequence[str]) -> TrainArguments[Any]:
+    """A new run's arguments, with the options of the chosen method and the defaults of the chosen preset."""
+    return parse_new(choose(arguments))
+
+
+def defaults(choices: Choices) -> TrainArguments[Any]:
+    """What the options of this method and preset are when nothing is said."""
+    if choices.method not in METHODS:
+        raise UserError(f"--method {choices.method}: choose one of {', '.join(METHODS)}")
+    policy, optimization = preset_config(choices.preset, choices.variant)
+    return TrainArguments(
+        options=METHODS[choices.method].Options(),
+        data=preset_data(choices.preset),
+        optimization=optimization,
+        policy=policy,
+        method=choices.method,
+        preset="paper" if choices.preset == "paper" else "cpu",
+    )
+
+
+def parse_new(choices: Choices) -> TrainArguments[Any]:
+    """The second pass, for a run whose configuration is said."""
+    default = defaults(choices)
+    try:
+        parsed: TrainArguments[Any] = parsing.parse(
+            TrainArguments[type(default.options)],  # type: ignore[misc]
+            [*choices.arguments, *(["--help"] if choices.help_all else [])],
+            prog=PROG,
+            description=DESCRIPTION.format(methods=", ".join(METHODS)),
+            default=default,
+            known=("--policy.variant", "--help-all"),
+        )
+    except parsing.UnknownOption as error:
+        raise UserError(f"{error}{_other_methods(error.option, choices.method)}") from None
+    return parsed
+
+
+def parse_resumed(choices: Choices) -> tuple[TrainConfig, RunArguments]:
+    """The second pass, for the run that --out names: only how it is run may be said anew."""
+    from beacon.training.stored_config import read_config
+
+    if choices.out is None:
+        raise UserError("--resume needs --out, the folder of the run to go on with")
+    stored = read_config(choices.out)
+    parsed: RunArguments = parsing.parse(
+        RunArguments,
+        choices.arguments,
+        prog=f"{PROG} --resume",
+        description=f"Go on with the run in {choices.out}. Its configuration is in config.yaml.",
+        default=RunArguments(choices.out, stored.run),
+    )
+    return replace(stored, run=parsed.run), parsed
+
+
+def _other_methods(option: str, method: str) -> str:
+    """Which methods have the option that this one does not know."""
+    having = [name for name in METHODS if option in method_options(name)]
+    return f" ({option} is an option of {', '.join(having)}, not of {method})" if having else ""
+
+
+def method_options(method: str) -> list[str]:
+    """Names of a method's own options."""
+    options = METHODS[method].Options
+    names = parsing.option_names(options, options())
+    return [name for name in names if name != "--help" and not name.startswith("--no-")]

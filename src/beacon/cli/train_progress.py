@@ -1,0 +1,116 @@
+"""What ``beacon train`` says while it works: what the run is, how far it is, how long it will take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from beacon.training.config import TrainConfig
+    from beacon.training.trainer import StepEvent
+
+
+class TimeLeft:
+    """Time left, by the steps of this session and by what happens between its epochs.
+
+    A mean over the last seconds would not know of what comes once an epoch: refreshes of the weights,
+    validation and checkpoints.
+
+    Args:
+        steps_per_epoch: of the run.
+        clock: seconds now.
+    """
+
+    def __init__(self, steps_per_epoch: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._length, self._clock = steps_per_epoch, clock
+        self._before: float | None = None  # when the last step ended
+        self._inside, self._across = _Mean(), _Mean()  # seconds to a step within an epoch, and to its first
+
+    def __call__(self, step: int, steps: int) -> float | None:
+        """Seconds left after ``step`` of ``steps``; None as long as nobody can tell."""
+        now = self._clock()
+        # What comes before the first step of a session, such as compiling, comes once.
+        if self._before is not None:
+            (self._across if step % self._length == 1 % self._length else self._inside).add(
+                now - self._before
+            )
+        self._before = now
+        if not self._inside.count and not self._across.count:
+            return None
+        starts = steps // self._length - -(-step // self._length)  # epochs that have not begun
+        across = self._across.value if self._across.count else self._inside.value
+        inside = self._inside.value if self._inside.count else across
+        return starts * across + (steps - step - starts) * inside
+
+
+class _Mean:
+    """A mean of numbers that come one by one."""
+
+    def __init__(self) -> None:
+        self.count, self._sum = 0, 0.0
+
+    def add(self, value: float) -> None:
+        self.count, self._sum = self.count + 1, self._sum + value
+
+    @property
+    def value(self) -> float:
+        return self._sum / self.count
+
+
+def in_words(seconds: float | None) -> str:
+    """A span of time, as one says it.
+
+    >>> [in_words(span) for span in (None, 7, 75, 4000, 200_000)]
+    ['-', '7 s', '1 min 15 s', '1 h 07 min', '2 d 7 h']
+    """
+    if seconds is None:
+        return "-"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+@contextmanager
+def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
+    """A bar with the loss and the time left on a terminal, ten plain lines a run elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    left = TimeLeft(config.optimization.steps_per_epoch)
+    if not console.is_terminal:
+        every = max(1, config.optimization.steps // 10)
+
+        def report(event: StepEvent) -> None:
+            remaining = left(event.step, event.steps)
+            if event.step % every == 0:
+                soon = "" if event.step == event.steps else f", {in_words(remaining)} left"
+                print(f"step {event.step} of {event.steps}, loss {event.loss():.4f}{soon}", flush=True)
+
+        yield report
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+        TimeElapsedColumn(),
+        TextColumn("left {task.fields[left]}"),
+    )
+    with Progress(*columns, refresh_per_second=2, console=console) as bar:
+        task = bar.add_task(config.method, total=config.optimization.steps, loss="-", left="-")
+
+        def show(event: StepEvent) -> None:
+            bar.update(task, completed=event.step, left=in_words(left(event.step, event.steps)))
+            if event.step % config.run.log_every == 0:
+                bar.update(task, loss=f"{event.loss():.4f}")
+
+        yield show

@@ -1,0 +1,91 @@
+"""What ``beacon train`` says of a run: what it has, how long it takes, how to go on."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from test_train_command import SMALL
+from tiny_runs import start_cli
+
+from beacon.cli.main import main
+from beacon.cli.train_progress import TimeLeft
+
+
+def test_a_run_says_what_it_has(
+    source: Path, target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    arguments = ["--source", str(source), "--target", str(target), *SMALL]
+    assert main(["train", *arguments, "--max-hours", "1e-9", "--out", str(run)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "data: sim: 5 demonstrations, 45 windows; real (target): 2 demonstrations, 14 windows"
+    assert said[1].startswith("training: method beacon, preset cpu, 6 steps of 8 windows, ")
+    assert said[1].endswith(" parameters, on cpu")
+    assert f"beacon train --resume --out {run} goes on" in said[-2]
+    assert "stopped at step 2 of 6, before --max-hours 1e-09 had passed" in said[-2]
+    assert main(["train", "--resume", "--out", str(run), "--max-hours", "None"]) == 0
+    out = capsys.readouterr().out
+    assert "on cpu, going on after step 2" in out and "stopped" not in out
+
+
+def test_a_dry_run_starts_nothing(
+    source: Path, target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--source", str(source), "--target", str(target), *SMALL, "--out", str(tmp_path / "run")]
+    assert main(["train", *arguments, "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["data", "training", "parameters", "memory", "time"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_papers_sizes_say_whose_method_they_have(
+    tmp_path: Path, source: Path, target: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["--preset", "paper", *SMALL, "--policy.encoder.feature-dim", "8", "--out", str(tmp_path / "run")]
+    data = ["--source", str(source), "--target", str(target)]
+    assert main(["train", *data, *run]) == 0
+    captured = capsys.readouterr()
+    assert "BEACON as we recommend it; --method beacon-paper is the paper's own" in captured.out
+    assert "image_size: 96" in (tmp_path / "run" / "config.yaml").read_text()
+    for said in (["--method", "beacon-paper"], ["--method", "beacon"]):
+        assert main(["train", *data, *run[:-1], str(tmp_path / said[1]), *said]) == 0
+        assert "as we recommend it" not in capsys.readouterr().out
+
+
+def test_an_interrupt_says_how_to_go_on(source: Path, target: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    arguments = ["train", "--source", source, "--target", target, *SMALL, "--steps", "100000", "--out", run]
+    process = start_cli(*arguments)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("data: ")  # it has begun
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate()
+    assert process.returncode == 130
+    assert error == (
+        f"beacon: interrupted; beacon train --resume --out {run} goes on from its last checkpoint\n"
+    )
+
+
+def test_time_left_counts_what_happens_between_epochs() -> None:
+    now = [0.0]
+    left = TimeLeft(10, clock=lambda: now[0])
+    seconds = {}
+    for step in range(21, 101):  # resumed after two epochs
+        now[0] += 31.0 if step % 10 == 1 else 1.0  # 30 s before every epoch of ten steps
+        seconds[step] = left(step, 100)
+    assert seconds[21] is None  # what comes before the first step comes once
+    # What is left of an epoch, then 40 s for each; at first nobody knows what happens in between.
+    assert seconds[30] == pytest.approx(70) and seconds[31] == pytest.approx(9 + 6 * 40)
+    for step in range(31, 101):
+        epochs = 10 - -(-step // 10)
+        assert seconds[step] == pytest.approx(40 * epochs + -step % 10)
+
+
+def test_time_left_of_epochs_of_one_step() -> None:
+    now = [0.0]
+    left = TimeLeft(1, clock=lambda: now[0])
+    for step in range(1, 6):
+        now[0] += 2.0
+        assert left(step, 5) == (None if step == 1 else 2.0 * (5 - step))
