@@ -106,7 +106,7 @@ def parse(arguments: list[str]) -> TrainArguments[Any]:
     kind = METHODS[method].Options
     defaults: TrainArguments[Any] = TrainArguments(
         out=tyro.MISSING,
-        options=kind(),
+        options=METHODS[method].default_options(),
         data=DataOptions(),
         optimization=optimization,
         run=RunOptions(),

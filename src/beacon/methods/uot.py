@@ -11,7 +11,7 @@ import numpy as np
 from beacon.data.errors import listing
 from beacon.errors import UserError
 from beacon.methods.balanced import check_cameras, check_ratio, check_share, check_strengths, target_count
-from beacon.methods.base import Indices, Method, MethodContext
+from beacon.methods.base import Features, Indices, Method, MethodContext, choose_features
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +46,7 @@ class UotOptions:
     # position.
     label: str = POSITION
     # Features that are aligned: of the images alone, or of the whole observation.
-    features: Literal["vision", "obs"] = "vision"
+    features: Features = "vision"
     # Draw "aligned" pairs by dynamic time warping, or source windows at random ("unpaired").
     pairs: Literal["aligned", "unpaired"] = "aligned"
     # How sharply source demonstrations far from the target demonstration are avoided; UOT: 10.
@@ -123,7 +123,7 @@ class Uot(Method):
         from beacon.methods.losses import pair_costs, transport_loss
 
         options, pairs = self.options, self._pairs
-        features = encoding.vision if options.features == "vision" else encoding.observation
+        features = choose_features(encoding, options.features)
         # Where the window stands now; (2P, d), in the units of the data.
         labels = batch.proprio[options.label][: 2 * pairs, -1].to(features.device)
         costs = pair_costs(

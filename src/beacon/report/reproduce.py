@@ -24,7 +24,7 @@ def train_command(config: TrainConfig, out: Path) -> str:
     if config.preset != "cpu":
         words += ["--preset", config.preset]
     words += _arguments(config.data, DataOptions())
-    words += _arguments(config.options, METHODS[config.method].Options())
+    words += _arguments(config.options, METHODS[config.method].default_options())
     words += _arguments(config.optimization, optimization)
     words += _arguments(config.policy, policy, prefix="policy.")
     words += _arguments(config.run, RunOptions())

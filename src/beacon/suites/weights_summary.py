@@ -13,7 +13,7 @@ from beacon.report.origins import area_under_curve, measure_bias
 from beacon.report.placements import InitialDistance, initial_distance
 from beacon.report.records import read_run
 from beacon.report.views import RunView
-from beacon.weighting.reweighter import effective_sample_size
+from beacon.weighting.view import effective_sample_size
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 NOTHING = 1e-3  # a weight below this is as good as zero

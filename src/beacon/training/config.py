@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
 from beacon.errors import UserError
+from beacon.methods.auxiliary import AuxiliaryLoss
+from beacon.plain import changed, from_plain, to_plain
 from beacon.policy.config import PRESETS, PolicyConfig
 
 Preset = Literal["cpu", "paper"]
@@ -145,6 +147,7 @@ class TrainConfig:
     method: str
     options: Any  # the method's own Options
     preset: Preset = "cpu"
+    auxiliary: tuple[AuxiliaryLoss, ...] = ()  # losses that are added to the policy's, whatever the method
     data: DataOptions = field(default_factory=DataOptions)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     optimization: OptimizationOptions = field(default_factory=OptimizationOptions)
@@ -168,7 +171,7 @@ class TrainConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for YAML."""
-        return _plain(asdict(self))  # type: ignore[no-any-return]
+        return to_plain(self)  # type: ignore[no-any-return]
 
     def decisive(self) -> dict[str, Any]:
         """The part of `to_dict` that decides the result; how it is run may change on the way."""
@@ -188,8 +191,9 @@ class TrainConfig:
             kind = METHODS[values["method"]]
             return cls(
                 method=values["method"],
-                options=_build(kind.Options, values["options"]),
+                options=changed(kind.default_options(), values["options"], "options"),
                 preset=values["preset"],
+                auxiliary=from_plain(tuple[AuxiliaryLoss, ...], values["auxiliary"], "auxiliary"),
                 data=_build(DataOptions, values["data"]),
                 policy=PolicyConfig.from_dict(values["policy"]),
                 optimization=_build(OptimizationOptions, values["optimization"]),

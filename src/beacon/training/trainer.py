@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beacon.data import Normalizer, WindowBatch, Windows
+from beacon.data import Domains, Normalizer, WindowBatch, Windows
 from beacon.errors import RunError
 from beacon.methods import METHODS, Measurements, MethodContext
-from beacon.methods.base import Indices, Reference
+from beacon.methods.base import Indices, ReferencePolicy, join_states, split_states
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.randomness import generator
 from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
@@ -25,7 +25,7 @@ from beacon.training.loading import load_training_sets, load_validation_set, obs
 from beacon.training.metrics import Metrics, RunningMeans, check_loggers
 from beacon.training.optimization import half_squared_norm, learning_rate, make_optimizer
 from beacon.training.records import describe
-from beacon.training.reference import ReferencePolicy, fit_reference
+from beacon.training.reference import TrainedReference, fit_reference
 from beacon.training.run_folder import RunFolder
 from beacon.training.sweep import Sweep, normalise
 from beacon.training.weight_history import WeightHistory
@@ -61,7 +61,7 @@ def train(
         folder.check_free()
     check_loggers(config)
     trainer = Trainer(config, folder)
-    data = describe(trainer.windows.sets, has_target=trainer.context.has_target)
+    data = describe(trainer.windows.sets, has_target=trainer.context.domains.target is not None)
     with folder.locked():
         if goes_on:
             folder.take_up(data)
@@ -93,7 +93,9 @@ class Trainer:
         self.sweep = Sweep(self.policy, self.windows, self.normalizer, self.device)
         self.context = MethodContext(
             windows=self.windows,
-            domains=self.domains,
+            domains=Domains(self.domains[:-1], self.domains[-1])
+            if config.data.target is not None
+            else Domains(self.domains, None),
             seed=optimization.seed,
             epochs=optimization.epochs,
             steps_per_epoch=optimization.steps_per_epoch,
@@ -101,10 +103,14 @@ class Trainer:
             weight_decay=optimization.weight_decay,
             measure=self._measure,
             capacity=lambda: half_squared_norm(self.policy),
-            has_target=config.data.target is not None,
             fit_reference=self._fit_reference,
         )
         self.method = METHODS[config.method](config.options, self.context)
+        self.auxiliary = {
+            f"{number}-{loss.part_name}": built
+            for number, loss in enumerate(config.auxiliary)
+            if (built := loss.build(self.context)) is not None
+        }
         self.validation = self._load_validation()
         self.feed = Feed(self.windows, optimization.batch_size, self.device)
         self.progress = Progress(0, 0)
@@ -117,7 +123,7 @@ class Trainer:
             self.progress, state = load_checkpoint(
                 folder.path, config.digest(), self.policy, self.ema, self.optimizer
             )
-            self.method.load_state_dict(state)
+            split_states({"method": self.method, **self.auxiliary}, state)
             history.restore(self.progress.epoch, self.progress.step)
         folder.rewind_metrics(self.progress.step)
         epochs = config.optimization.epochs
@@ -190,7 +196,10 @@ class Trainer:
         weights = self.method.weights(batch.index)
         loss = losses.mean() if weights is None else (weights * losses).mean()
         extra = self.method.extra_loss(batch, encoding, losses)
-        return losses, encoding, loss if extra is None else loss + extra
+        loss = loss if extra is None else loss + extra
+        for auxiliary in self.auxiliary.values():
+            loss = loss + auxiliary.loss(batch, encoding)
+        return losses, encoding, loss
 
     def _sample_losses(
         self, policy: DiffusionPolicy, batch: WindowBatch, draw: torch.Generator
@@ -222,7 +231,7 @@ class Trainer:
             f"(now {self.config.optimization.learning_rate}), or look at the data with `beacon data check`"
         )
 
-    def _fit_reference(self, name: str, members: Indices, steps: int) -> Reference:
+    def _fit_reference(self, name: str, members: Indices, steps: int) -> ReferencePolicy:
         """Train a policy on some windows alone, or take it from the run folder."""
         options = self.config.optimization
         policy = DiffusionPolicy(self.policy.spec, self.config.policy, seed=options.seed).to(self.device)
@@ -237,7 +246,7 @@ class Trainer:
             with self._autocast():
                 return sweep(index, draws, (options.seed, REFRESH, number))
 
-        return ReferencePolicy(policy, measure, sweep.actions)
+        return TrainedReference(policy, measure, sweep.actions)
 
     def _load_validation(self) -> Sweep | None:
         path = self.config.data.validation
@@ -263,7 +272,7 @@ class Trainer:
             self.policy,
             self.ema,
             self.optimizer,
-            self.method.state_dict(),
+            join_states({"method": self.method, **self.auxiliary}),
             normalization=self.normalizer.affine(),
             preset=self.config.preset,
             configuration=self.config.digest(),

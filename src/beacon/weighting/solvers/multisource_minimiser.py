@@ -19,68 +19,66 @@ mass (docs/findings.md). Here every level is minimised with its sum held:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from beacon.weighting.checks import Ids, Vector
-from beacon.weighting.convex import ConvexSolution, convex_update
-from beacon.weighting.multisource import TwoLevelWeights
-from beacon.weighting.objective import TARGET, Strengths
-from beacon.weighting.projection import clip, soft_threshold
+from beacon.weighting.objective import TARGET
+from beacon.weighting.problem import WeightProblem, Weights, domain_scale
+from beacon.weighting.solvers.minimiser import minimise
+from beacon.weighting.solvers.projection import clip, soft_threshold
+from beacon.weighting.validation import Ids, Vector
 
 HALVINGS = 200  # of the interval of the multiplier; doubles run out before
 
 
-def multisource_convex_update(
-    costs: Vector,
-    p0: Vector,
-    source: Ids,
-    count: int,
-    lower: Vector,
-    upper: Vector,
-    budget: float,
-    strengths: Strengths,
-    *,
-    w_min: float = 0.0,
-) -> tuple[TwoLevelWeights, ConvexSolution]:
-    """Minimise within the domains, then between them. Returns both levels, and the weights of all samples.
+def minimise_several(problem: WeightProblem) -> Weights:
+    """Minimise within the domains, then between them.
 
     Args:
-        costs: ℓ + λ_d d, shape (N,).
-        p0: reference weights, shape (N,); w0 is uniform.
-        source: source domain of every sample, shape (N,); `TARGET` for target samples.
-        count: number K of source domains.
-        lower: smallest weights, shape (N,); zero on the sources.
-        upper: largest weights, shape (N,).
-        budget: what the weights sum to; clamped with a warning when it cannot be met.
-        strengths: the coefficients; λ2 must be positive.
-        w_min: smallest domain weight, where the largest weights of its samples allow it.
+        problem: with ``source``; λ2 must be positive; w0 is uniform. ``w_min`` holds where the largest
+            weights of a domain's samples allow it.
     """
-    members = [np.flatnonzero(source == domain) for domain in range(count)]
+    source, costs, strengths = problem.source, problem.costs, problem.strengths
+    if source is None:
+        raise ValueError("source: several source domains are needed")
+    members = [problem.members(domain) for domain in range(problem.domains)]
     alike = costs.copy()
-    means = [float(costs[mine].mean()) for mine in members]
-    for mine, mean in zip(members, means, strict=True):
-        alike[mine] -= mean - min(means)
-    within = convex_update(alike, p0, lower, upper, budget, strengths)
+    means = [float(costs[samples].mean()) for samples in members]
+    for samples, mean in zip(members, means, strict=True):
+        alike[samples] -= mean - min(means)
+    within = minimise(replace(problem, costs=alike, capacity=0.0))
 
     q = within.q.copy()
     mass = float(q[source != TARGET].sum())
-    w = np.full(count, 1.0 / count)
+    w = np.full(problem.domains, 1.0 / problem.domains)
     if mass > 0.0:
-        shapes = [_shape(q[mine]) for mine in members]
-        room = np.array([min(1.0, float(upper[mine].sum()) / mass) for mine in members])
+        shapes = [_shape(q[samples]) for samples in members]
+        room = np.array([min(1.0, float(problem.upper[samples].sum()) / mass) for samples in members])
         w = minimise_shares(
-            np.array([shape @ costs[mine] for shape, mine in zip(shapes, members, strict=True)]),
+            np.array([shape @ costs[samples] for shape, samples in zip(shapes, members, strict=True)]),
             strengths.rho_2 + strengths.lambda_2 * mass * np.array([shape @ shape for shape in shapes]),
             strengths.rho_1,
-            np.minimum(w_min, room),
+            np.minimum(problem.w_min, room),
             room,
         )
-        for share, mine in zip(w, members, strict=True):
-            bounds = lower[mine], upper[mine]
-            q[mine] = convex_update(costs[mine], p0[mine], *bounds, share * mass, strengths).q
-    scale = np.append(w, 1.0)[source]
-    levels = TwoLevelWeights(w, np.divide(q, scale, out=np.zeros_like(q), where=scale > 0))
-    return levels, ConvexSolution(q, within.cap, within.multiplier)
+        for share, samples in zip(w, members, strict=True):
+            q[samples] = minimise(_part(problem, samples, share * mass)).q
+    scale = domain_scale(w, source)
+    q_tilde = np.divide(q, scale, out=np.zeros_like(q), where=scale > 0)
+    return Weights(q, w, q_tilde, within.multiplier)
+
+
+def _part(problem: WeightProblem, samples: Ids, budget: float) -> WeightProblem:
+    """The problem of some samples alone, with a budget of their own."""
+    return WeightProblem(
+        problem.costs[samples],
+        problem.p0[samples],
+        problem.lower[samples],
+        problem.upper[samples],
+        budget,
+        problem.strengths,
+    )
 
 
 def minimise_shares(costs: Vector, curvature: Vector, rho_1: float, lower: Vector, upper: Vector) -> Vector:

@@ -1,30 +1,65 @@
-"""Boundary checks: what comes in is turned into float64 vectors, or refused by name and first bad index."""
+"""Boundary checks: what comes in is turned into arrays, or refused by the argument's name and first bad
+index.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Ids = NDArray[np.int64]
 
+NUMBERS = "biuf"  # kinds of NumPy dtypes that are plain numbers
 
-def to_numpy(value: Any) -> NDArray[Any]:
-    """A NumPy array of a torch tensor (any device), an array or a sequence."""
+
+def require(condition: bool, name: str, expected: str, got: object) -> None:
+    """Raise a ValueError that names an option, unless ``condition`` holds."""
+    if not condition:
+        raise ValueError(f"{name}: must be {expected}, got {got!r}")
+
+
+def is_non_negative(value: float) -> bool:
+    """Whether an option is a finite number of at least zero."""
+    return math.isfinite(value) and value >= 0
+
+
+def to_numpy(name: str, value: Any) -> NDArray[Any]:
+    """A NumPy array of a torch tensor (any device), an array or a sequence.
+
+    Args:
+        name: of the argument, for messages.
+        value: what the user gave.
+    """
+    import torch
+
     if isinstance(value, torch.Tensor):
-        return np.asarray(
-            value.detach().to("cpu", torch.float64 if value.is_floating_point() else None).numpy()
+        tensor = value.detach()
+        if tensor.is_complex():
+            raise ValueError(f"{name}: must be real numbers, got {tensor.dtype}")
+        return np.asarray(tensor.to("cpu", torch.float64 if tensor.is_floating_point() else None).numpy())
+    if isinstance(value, np.ma.MaskedArray):
+        raise ValueError(
+            f"{name}: masked arrays are not taken; fill in the masked entries, or leave them out"
         )
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{name}: cannot be read as an array ({error})") from None
 
 
 def finite_vector(name: str, value: Any, length: int) -> Vector:
     """``value`` as a float64 vector of ``length`` finite numbers; a copy is made only when needed."""
-    array = np.ascontiguousarray(to_numpy(value), dtype=np.float64)
+    array = to_numpy(name, value)
+    _require_numbers(name, array)
+    array = np.ascontiguousarray(array, dtype=np.float64)
     if array.shape != (length,):
         raise ValueError(f"{name}: expected one number per sample, shape ({length},), got {array.shape}")
     refuse(name, ~np.isfinite(array), array, "is not finite")
@@ -40,7 +75,17 @@ def non_negative_vector(name: str, value: Any, length: int) -> Vector:
 
 def finite_matrix(name: str, value: Any, rows: int) -> torch.Tensor:
     """``value`` as a float32 tensor (rows, features) on its own device; more dimensions are flattened."""
-    tensor = value.detach() if isinstance(value, torch.Tensor) else torch.from_numpy(np.asarray(value))
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        tensor = value.detach()
+        if tensor.is_complex():
+            raise ValueError(f"{name}: must be real numbers, got {tensor.dtype}")
+    else:
+        array = to_numpy(name, value)
+        _require_numbers(name, array)
+        # torch takes neither foreign byte orders nor negative strides.
+        tensor = torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
     if tensor.ndim < 1 or tensor.shape[0] != rows:
         raise ValueError(
             f"{name}: expected one row per sample ({rows} rows), got shape {tuple(tensor.shape)}"
@@ -58,7 +103,9 @@ def finite_matrix(name: str, value: Any, rows: int) -> torch.Tensor:
 
 def episode_ids(value: Any, length: int) -> Ids:
     """``value`` as a vector of demonstration ids, one per sample."""
-    array = to_numpy(value)
+    array = to_numpy("episodes", value)
+    if array.dtype.kind not in "iuUS":
+        raise ValueError(f"episodes: ids must be all int or all str, got {array.dtype}")
     if array.shape != (length,):
         raise ValueError(f"episodes: expected one id per sample, shape ({length},), got {array.shape}")
     _, ids = np.unique(array, return_inverse=True)
@@ -70,6 +117,11 @@ def refuse(name: str, bad: Mask, values: NDArray[Any], why: str) -> None:
     if bad.any():
         first = int(np.argmax(bad))
         raise ValueError(f"{name}[{first}] = {values[first]} {why}; {_count(int(bad.sum()))}")
+
+
+def _require_numbers(name: str, array: NDArray[Any]) -> None:
+    if array.dtype.kind not in NUMBERS:
+        raise ValueError(f"{name}: must be real numbers, got {array.dtype}")
 
 
 def _count(bad: int) -> str:

@@ -1,34 +1,34 @@
-"""The localized discrepancy of a policy: its reference, and the losses around it."""
+"""The localized discrepancy of a policy: its reference, and the losses around it (paper, appendix C)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beacon.errors import UserError
-from beacon.methods.base import Indices, MethodContext, Reference
+from beacon.methods.base import Indices, MethodContext, ReferencePolicy
+from beacon.randomness import generator
+from beacon.weighting.discrepancy.base import DISCREPANCIES, Discrepancy, Estimator
+from beacon.weighting.inputs import PerSample, RefreshInputs
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
-    from beacon.weighting import Discrepancy, DiscrepancyInputs
-
 Vector = NDArray[np.float64]
-REFERENCE = "target-only"  # its name in the run folder
 EVALUATE, ASCEND = 0, 1  # streams of randomness
 PART = 256
 
 
+@DISCREPANCIES.register("localized")
 @dataclass(frozen=True)
-class LocalizedOptions:
-    """Options of the localized discrepancy: d̂ = max over a ball of L_target(θ) − L_source(θ)."""
+class LocalizedDiscrepancy(Discrepancy):
+    """One number per source domain, found once: d̂ = max over a ball of L_target(θ) − L_source(θ)."""
 
-    # Radius of the ball around the reference's denoiser, as a share of its norm. Paper: not given; 0.05.
+    # Radius of the ball around the reference's denoiser, as a share of its norm; paper: not given.
     radius: float = 0.05
     # Strength of the pull towards the reference while ascending; paper: unstated.
     beta: float = 1e-3
@@ -40,39 +40,52 @@ class LocalizedOptions:
     # Windows of each domain, and noise draws for each, the same at every evaluation; 0 windows means all.
     windows: int = 2048
     draws: int = 4
+    # Gradient steps of the target-only reference policy, as a share of the run's own.
+    reference_share: float = 0.25
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    once: ClassVar[bool] = True
+    default_strength: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        if not self.radius > 0:
-            raise UserError(f"--localized.radius {self.radius}: must be above 0")
-        if not self.learning_rate > 0:
-            raise UserError(f"--localized.learning-rate {self.learning_rate}: must be above 0")
+        for name in ("radius", "learning_rate"):
+            if not getattr(self, name) > 0:
+                raise _refusal(name, getattr(self, name), "above 0")
         for name in ("steps", "evaluate_every", "draws"):
             if getattr(self, name) < 1:
-                raise UserError(
-                    f"--localized.{name.replace('_', '-')} {getattr(self, name)}: must be at least 1"
-                )
+                raise _refusal(name, getattr(self, name), "at least 1")
         for name in ("beta", "windows"):
             if getattr(self, name) < 0:
-                raise UserError(f"--localized.{name} {getattr(self, name)}: must be at least 0")
+                raise _refusal(name, getattr(self, name), "at least 0")
+        if not 0 < self.reference_share <= 1:
+            raise _refusal("reference_share", self.reference_share, "above 0 and at most 1")
+
+    def build(self, context: MethodContext) -> Estimator:
+        """The estimator of one run."""
+        if context is None:
+            raise ValueError(
+                "discrepancy: 'localized' needs a policy; use LocalizedEstimator in your own loop"
+            )
+        return PolicyDiscrepancy(self, context)
 
 
 class PolicyDiscrepancy:
-    """One number per source domain, found once: an estimator for `beacon.weighting.Reweighter`."""
+    """One number per source domain, found once."""
 
-    constant = True
+    once = True
 
-    def __init__(self, options: LocalizedOptions, context: MethodContext, reference_steps: int) -> None:
-        self.options, self.context, self._reference_steps = options, context, reference_steps
+    def __init__(self, options: LocalizedDiscrepancy, context: MethodContext) -> None:
+        self.options, self.context = options, context
 
-    def __call__(self, inputs: DiscrepancyInputs) -> Discrepancy:
+    def __call__(self, inputs: RefreshInputs) -> PerSample:
         """Fit the target-only reference and ascend the gap of every source domain around it."""
-        from beacon.weighting import Localized
+        from beacon.weighting import LocalizedEstimator
 
         context, options = self.context, self.options
-        reference = context.fit_reference(REFERENCE, context.target_windows, self._reference_steps)
+        reference = context.fit_target_reference(options.reference_share)
         around = DenoiserLosses(reference, context, options)
         theta = around.start
-        return Localized(
+        return LocalizedEstimator(
             around.loss,
             around.gradient,
             theta,
@@ -91,14 +104,17 @@ class DenoiserLosses:
     noise is shared by all windows; the gradient is of a new mini-batch at every call.
     """
 
-    def __init__(self, reference: Reference, context: MethodContext, options: LocalizedOptions) -> None:
+    def __init__(
+        self, reference: ReferencePolicy, context: MethodContext, options: LocalizedDiscrepancy
+    ) -> None:
         self._policy, self._context, self._options = reference.policy, context, options
         self._denoiser = reference.policy.denoiser
         self.start: Vector = _flat([p.detach() for p in self._denoiser.parameters()])
         self._data = {
-            name: self._encode(reference, self._choose(number)) for number, name in enumerate(context.domains)
+            name: self._encode(reference, self._choose(number))
+            for number, name in enumerate(context.domains.names)
         }
-        self._calls = dict.fromkeys(context.domains, 0)
+        self._calls = dict.fromkeys(context.domains.names, 0)
 
     def loss(self, theta: Vector, domain: int | str) -> float:
         """Mean over the domain's windows, at denoiser parameters θ."""
@@ -111,10 +127,13 @@ class DenoiserLosses:
             for start in range(0, len(actions), PART):
                 part = slice(start, start + PART)
                 noise, timesteps = self._policy.draw_noise(
-                    len(actions[part]), self._options.draws, self._generator(EVALUATE), shared=True
+                    len(actions[part]),
+                    self._options.draws,
+                    generator(self._context.seed, EVALUATE),
+                    shared=True,
                 )
-                found = self._policy.per_sample_loss(conditions[part], actions[part], noise, timesteps)
-                total += float(found.mean(dim=0).double().sum())
+                losses = self._policy.per_sample_loss(conditions[part], actions[part], noise, timesteps)
+                total += float(losses.mean(dim=0).double().sum())
         return total / len(actions)
 
     def gradient(self, theta: Vector, domain: int | str) -> Vector:
@@ -125,7 +144,9 @@ class DenoiserLosses:
         self._set(theta)
         conditions, actions = self._data[name]
         self._calls[name] += 1
-        draw = self._generator(ASCEND, self._context.domains.index(name), self._calls[name])
+        draw = generator(
+            self._context.seed, ASCEND, self._context.domains.names.index(name), self._calls[name]
+        )
         chosen = torch.randint(len(actions), (self._context.batch_size,), generator=draw).to(actions.device)
         noise, timesteps = self._policy.draw_noise(len(chosen), 1, draw)
         loss = self._policy.per_sample_loss(conditions[chosen], actions[chosen], noise, timesteps).mean()
@@ -150,19 +171,17 @@ class DenoiserLosses:
         rng = np.random.default_rng([self._context.seed, domain])
         return np.sort(rng.choice(members, most, replace=False))
 
-    def _encode(self, reference: Reference, index: Indices) -> tuple[Tensor, Tensor]:
+    def _encode(self, reference: ReferencePolicy, index: Indices) -> tuple[Tensor, Tensor]:
         """Conditions (B, C) and normalised action chunks (B, horizon, A), on the policy's device."""
         device = self._policy.device
         conditions = reference.measure(index, 1, 0).observation
         return conditions.to(device), reference.actions(index).to(device)
 
-    def _generator(self, *keys: int) -> torch.Generator:
-        import torch
-
-        state = np.random.SeedSequence([self._context.seed, *keys]).generate_state(1, np.uint64)[0]
-        return torch.Generator().manual_seed(int(state >> np.uint64(1)))
-
 
 def _flat(tensors: Sequence[Tensor]) -> Vector:
     """All values in a row, as NumPy's double."""
     return np.concatenate([t.reshape(-1).double().cpu().numpy() for t in tensors])
+
+
+def _refusal(name: str, value: float, expected: str) -> UserError:
+    return UserError(f"--discrepancy.{name.replace('_', '-')} {value}: must be {expected}")

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from beacon.weighting.checks import Vector, refuse
 from beacon.weighting.chunks import map_chunks
+from beacon.weighting.validation import Vector, refuse
 
 SORTABLE = 4096  # coordinates that are sorted; of more than these, as many are sampled
 MARGIN = 5.0  # half-width of the suggested bracket in standard errors of the sample
