@@ -159,6 +159,15 @@ class Method(ABC):
         """What each sample of a mini-batch weighs, (B,); None is one for all."""
         return None
 
+    def noise_weights(self, index: Tensor, timesteps: Tensor) -> Tensor | None:
+        """What the loss of each sample weighs at each of its noise levels, (draws, B); None is one for all.
+
+        Args:
+            index: windows of a mini-batch, (B,).
+            timesteps: their diffusion steps, (draws, B), from 0 (no noise) on.
+        """
+        return None
+
     @property
     def mean_weight(self) -> float:
         """The mean of `weights` over a run; bounds on gradients are in units of it, the same for all."""

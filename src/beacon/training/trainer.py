@@ -192,9 +192,12 @@ class Trainer:
     def _loss(self, batch: WindowBatch, step: int) -> tuple[Tensor, Encoding, Tensor]:
         """Per-sample losses, the encoding, and the scalar to minimise."""
         draw = generator(self.config.optimization.seed, STEP, step)
-        losses, encoding = self._sample_losses(self.policy, batch, draw)
+        by_draw, timesteps, encoding = self._sample_losses(self.policy, batch, draw)
+        losses = by_draw.mean(dim=0)
+        at_noise = self.method.noise_weights(batch.index, timesteps)
+        counted = losses if at_noise is None else (at_noise * by_draw).mean(dim=0)
         weights = self.method.weights(batch.index)
-        loss = losses.mean() if weights is None else (weights * losses).mean()
+        loss = counted.mean() if weights is None else (weights * counted).mean()
         extra = self.method.extra_loss(batch, encoding, losses)
         loss = loss if extra is None else loss + extra
         for auxiliary in self.auxiliary.values():
@@ -203,16 +206,16 @@ class Trainer:
 
     def _sample_losses(
         self, policy: DiffusionPolicy, batch: WindowBatch, draw: torch.Generator
-    ) -> tuple[Tensor, Encoding]:
-        """Every sample's loss, with crops and noise as ``draw`` says, and the encoding."""
+    ) -> tuple[Tensor, Tensor, Encoding]:
+        """Losses and timesteps (draws, B), with crops and noise as ``draw`` says, and the encoding."""
         config = self.config.policy
         actions, proprio = normalise(self.normalizer, batch, self.device)
         with self._autocast():
             of_source = batch.domain != self.normalizer.target
             encoding = policy.encode(batch.images, proprio, crop_generator=draw, of_source=of_source)
             noise, timesteps = policy.draw_noise(len(batch), config.draws, draw, stratified=config.stratified)
-            losses = policy.per_sample_loss(encoding.observation, actions, noise, timesteps).mean(dim=0)
-        return losses, encoding
+            losses = policy.per_sample_loss(encoding.observation, actions, noise, timesteps)
+        return losses, timesteps, encoding
 
     def _autocast(self) -> torch.autocast:
         enabled = self.device.type == "cuda" and self.config.run.precision == "bfloat16"
@@ -237,7 +240,8 @@ class Trainer:
         policy = DiffusionPolicy(self.policy.spec, self.config.policy, seed=options.seed).to(self.device)
 
         def losses(batch: WindowBatch, step: int) -> Tensor:
-            return self._sample_losses(policy, batch, generator(options.seed, REFERENCE, step))[0]
+            by_draw, _, _ = self._sample_losses(policy, batch, generator(options.seed, REFERENCE, step))
+            return by_draw.mean(dim=0)
 
         fit_reference(policy, losses, self.feed, members, steps, options, self.folder.reference(name))
         sweep = Sweep(policy, self.windows, self.normalizer, self.device)

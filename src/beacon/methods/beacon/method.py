@@ -39,7 +39,7 @@ class Beacon(Method):
     """Weigh every window by how learnable it is and how much it looks like the target."""
 
     revision = 3  # both checks compare whole demonstrations, and leave more of a sound source alone
-    several_sources_revision = 1  # the minimiser, and the outlier tolerance between sources
+    several_sources_revision = 2  # the minimiser compares domains by the cost of the mass that they keep
     Options = BeaconOptions
 
     def __init__(self, options: BeaconOptions, context: MethodContext) -> None:

@@ -5,8 +5,8 @@ But the weights sum to a budget: what one domain gives another one takes. So the
 chance takes everything, and weight and mass can part, down to a domain of small weight that has all of the
 mass (docs/findings.md). Here every level is minimised with its sum held:
 
-1. the weights of all samples, as if every domain cost as little as the best: how much the target weighs, and
-   what weighs how much within a domain;
+1. the weights of all samples, as if every domain cost as little as the best, by what its own minimiser would
+   keep: how much the target weighs, and what weighs how much within a domain;
 2. the shares w of the domains in the mass M of the sources, with these shapes s of sum one (q = w M s), by
    the minimum of
 
@@ -44,9 +44,9 @@ def minimise_several(problem: WeightProblem) -> Weights:
         raise ValueError("source: several source domains are needed")
     members = [problem.members(domain) for domain in range(problem.domains)]
     alike = costs.copy()
-    means = [float(costs[samples].mean()) for samples in members]
-    for samples, mean in zip(members, means, strict=True):
-        alike[samples] -= mean - min(means)
+    kept = [_cost_of_kept_mass(problem, samples) for samples in members]
+    for samples, cost in zip(members, kept, strict=True):
+        alike[samples] -= cost - min(kept)
     within = minimise(replace(problem, costs=alike, capacity=0.0))
 
     q = within.q.copy()
@@ -67,6 +67,17 @@ def minimise_several(problem: WeightProblem) -> Weights:
     scale = domain_scale(w, source)
     q_tilde = np.divide(q, scale, out=np.zeros_like(q), where=scale > 0)
     return Weights(q, w, q_tilde, within.multiplier)
+
+
+def _cost_of_kept_mass(problem: WeightProblem, samples: Ids) -> float:
+    """What a domain costs by itself: the mean cost of the mass that its own minimiser keeps.
+
+    A mean over all samples would grow with what is bad in a domain, although that is given no weight, and its
+    sound part would then look cheaper than every other domain and than the target.
+    """
+    mass = problem.budget / problem.costs.size * samples.size
+    shape = _shape(minimise(_part(problem, samples, mass)).q)
+    return float(shape @ problem.costs[samples])
 
 
 def _part(problem: WeightProblem, samples: Ids, budget: float) -> WeightProblem:
