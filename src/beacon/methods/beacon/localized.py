@@ -37,8 +37,9 @@ class LocalizedDiscrepancy(Discrepancy):
     learning_rate: float = 1e-4
     # Steps between two evaluations of the gap, of which the largest counts.
     evaluate_every: int = 25
-    # Windows of each domain, and noise draws for each, the same at every evaluation; 0 windows means all.
-    windows: int = 2048
+    # Windows of each domain, 0 means all (paper), and noise draws for each window, the same at every
+    # evaluation.
+    windows: int = 0
     draws: int = 4
     # Gradient steps of the target-only reference policy, as a share of the run's own.
     reference_share: float = 0.25
@@ -100,8 +101,8 @@ class PolicyDiscrepancy:
 class DenoiserLosses:
     """Mean loss of a domain, and its gradient, over the denoiser's parameters with the encoder frozen.
 
-    Windows are encoded once. The loss is over the same windows and the same noise at every call, and the
-    noise is shared by all windows; the gradient is of a new mini-batch at every call.
+    Windows are encoded once. The loss is over the same windows and the same noise at every call, drawn for
+    each window; the gradient is of a new mini-batch at every call.
     """
 
     def __init__(
@@ -126,12 +127,8 @@ class DenoiserLosses:
         with torch.no_grad():
             for start in range(0, len(actions), PART):
                 part = slice(start, start + PART)
-                noise, timesteps = self._policy.draw_noise(
-                    len(actions[part]),
-                    self._options.draws,
-                    generator(self._context.seed, EVALUATE),
-                    shared=True,
-                )
+                draw = generator(self._context.seed, EVALUATE, start)
+                noise, timesteps = self._policy.draw_noise(len(actions[part]), self._options.draws, draw)
                 losses = self._policy.per_sample_loss(conditions[part], actions[part], noise, timesteps)
                 total += float(losses.mean(dim=0).double().sum())
         return total / len(actions)
