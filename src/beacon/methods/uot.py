@@ -97,6 +97,7 @@ class Uot(Method):
             np.array([(1 - options.ratio) * size / pairs, 0.0, options.ratio * size / (size - 2 * pairs)]),
             [pairs, pairs, size - 2 * pairs],
         ).astype(np.float32)
+        self._on_device: Tensor | None = None  # the same where the policy is
 
     def batches(self, epoch: int) -> Indices:
         """Target windows, as many partners in the same order, then source windows drawn uniformly."""
@@ -116,7 +117,9 @@ class Uot(Method):
         """Zero for partners; for the others what brings the mix to the ratio."""
         import torch
 
-        return torch.from_numpy(self._weight).to(index.device)
+        if self._on_device is None or self._on_device.device != index.device:
+            self._on_device = torch.from_numpy(self._weight).to(index.device)
+        return self._on_device
 
     def extra_loss(self, batch: WindowBatch, encoding: Encoding, losses: Tensor) -> Tensor | None:
         """Strength × ⟨π, M⟩ of the pairs."""

@@ -25,6 +25,7 @@ class WeightView:
     planned_refreshes: int
     _samples: Samples
     _state: WeightState
+    _device_copy: tuple[WeightState | None, torch.Tensor | None] = (None, None)  # of which state, the weights
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -44,9 +45,16 @@ class WeightView:
     def __getitem__(self, index: Any) -> Any:
         """The weights at ``index``: a float32 tensor on its device for a tensor, otherwise as NumPy."""
         if isinstance(index, torch.Tensor):
-            chosen = self._q[index.detach().cpu().numpy()]
-            return torch.as_tensor(chosen, dtype=torch.float32, device=index.device)
+            return self._on_device(index.device)[index]
         return self._q[index]
+
+    def _on_device(self, device: torch.device) -> torch.Tensor:
+        """All weights as float32 on a device, uploaded once a refresh: a training step waits for nothing."""
+        state, cached = self._device_copy
+        if state is not self._state or cached is None or cached.device != device:
+            cached = torch.as_tensor(self._q, dtype=torch.float32, device=device)
+            self._device_copy = (self._state, cached)
+        return cached
 
     @property
     def weights(self) -> Vector:

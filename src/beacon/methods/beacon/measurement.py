@@ -117,54 +117,71 @@ class _Sweep(BuiltMeasurement):
 
 
 class RecentMeasurements(BuiltMeasurement):
-    """The last loss and embedding that was computed of every window, and when."""
+    """The last loss and embedding that was computed of every window, and when.
+
+    Losses and embeddings stay on the device of the policy until a refresh asks for them.
+    """
 
     def __init__(self, options: ReuseGradientSteps, context: MethodContext, features: Features) -> None:
         self._options, self._context, self._features = options, context, features
-        size = len(context.windows)
-        # NumPy, because of a window that comes twice in a mini-batch the last one must win every time.
-        self.losses: NDArray[np.float32] = np.zeros(size, np.float32)
-        self.embeddings: NDArray[np.float32] = np.zeros((size, 0), np.float32)
-        self.epoch: NDArray[np.int64] = np.full(size, -1)
+        self.epoch: NDArray[np.int64] = np.full(len(context.windows), -1)
+        self._losses: Tensor | None = None  # (N,) float32
+        self._embeddings: Tensor | None = None  # (N, F) float32
 
     def observe(self, index: Indices, encoding: Encoding, losses: Tensor, epoch: int) -> None:
         """Remember what was computed of these windows."""
+        if self._losses is not None and self._embeddings is not None:  # after a resume, of another device
+            self._losses = self._losses.to(losses.device)
+            self._embeddings = self._embeddings.to(losses.device)
         self._keep(index, losses, choose_features(encoding, self._features), epoch)
 
     def at(self, epoch: int) -> Measured:
         """What is remembered, after computing what is too old or was never seen."""
-        import torch
-
         stale = np.flatnonzero(self.epoch < max(epoch - self._options.max_age, 0))
         if len(stale):
             measured = self._context.measure(stale, self._options.draws, epoch)
             self._keep(stale, measured.losses, choose_features(measured, self._features), epoch)
-        return Measured(torch.from_numpy(self.losses), torch.from_numpy(self.embeddings), len(stale))
+        assert self._losses is not None and self._embeddings is not None
+        return Measured(self._losses, self._embeddings, len(stale))
 
     def _keep(self, index: Indices, losses: Tensor, embeddings: Tensor, epoch: int) -> None:
-        if self.embeddings.shape[1] != embeddings.shape[1]:
-            self.embeddings = np.zeros((len(self.losses), embeddings.shape[1]), np.float32)
-        self.losses[index] = losses.detach().float().cpu().numpy()
-        self.embeddings[index] = embeddings.detach().float().cpu().numpy()
+        import torch
+
+        if self._losses is None or self._embeddings is None:
+            size = len(self.epoch)
+            self._losses = torch.zeros(size, device=losses.device)
+            self._embeddings = torch.zeros(size, embeddings.shape[1], device=losses.device)
+        # Of a window that comes twice in a mini-batch the last one must win, on every device.
+        windows, from_end = np.unique(index[::-1], return_index=True)
+        device = self._losses.device
+        rows = torch.from_numpy(windows).to(device, non_blocking=True)
+        last = torch.from_numpy(len(index) - 1 - from_end).to(losses.device, non_blocking=True)
+        self._losses[rows] = losses.detach().float()[last].to(device)
+        self._embeddings[rows] = embeddings.detach().float()[last].to(device)
         self.epoch[index] = epoch
 
     def state_dict(self) -> State:
         """Everything that is remembered, as arrays; nothing before the first."""
-        if self.embeddings.shape[1] == 0:
+        if self._losses is None or self._embeddings is None:
             return {}
-        return {name: getattr(self, name).copy() for name in KEPT}
+        kept = (self._losses.cpu().numpy(), self._embeddings.cpu().numpy(), self.epoch)
+        return {name: array.copy() for name, array in zip(KEPT, kept, strict=True)}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take up a state of `state_dict`, to the bit."""
+        import torch
+
         if not state:
             return
         try:
             losses, embeddings, epoch = (np.array(state[name]) for name in KEPT)
         except KeyError as error:
             raise UserError(f"the checkpoint belongs to another method: no measured {error}") from None
-        if losses.shape != self.losses.shape or len(embeddings) != len(losses) or len(epoch) != len(losses):
-            raise UserError("the checkpoint belongs to other data: it has other windows")
-        self.losses, self.embeddings, self.epoch = losses, embeddings, epoch
+        size = len(self.epoch)
+        if losses.shape != (size,) or epoch.shape != (size,) or embeddings.shape[:1] != (size,):
+            raise UserError(f"the checkpoint belongs to other data: of {losses.size} windows, not {size}")
+        self._losses, self._embeddings = torch.from_numpy(losses), torch.from_numpy(embeddings)
+        self.epoch = epoch
 
 
 def _require_at_least_one(name: str, value: int) -> None:
