@@ -8,14 +8,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from beacon.weighting import DiscrepancyInputs, DomainClassifier, Localized, localized_discrepancy
+from beacon.weighting import DomainClassifier, RefreshInputs
 
 
-def inputs(
-    m: int, n: int, features: int, gap: float, episodes: bool = False, seed: int = 0
-) -> DiscrepancyInputs:
+def inputs(m: int, n: int, features: int, gap: float, episodes: bool = False, seed: int = 0) -> RefreshInputs:
     rng = np.random.default_rng(seed)
-    return DiscrepancyInputs(
+    return RefreshInputs(
         torch.as_tensor(rng.normal(size=(m, features)), dtype=torch.float32),
         torch.as_tensor(rng.normal(gap, 1.0, size=(n, features)), dtype=torch.float32),
         np.zeros(m, np.int64),
@@ -37,6 +35,24 @@ def test_posterior_and_auc_agree_with_scikit_learn() -> None:
     auc = roc_auc_score(truth, model.predict_proba(features)[:, 1])
     assert result.diagnostics["auc"] == pytest.approx(auc, abs=1e-3)
     assert result.diagnostics["separability"] == pytest.approx(2 * auc - 1, abs=2e-3)
+
+
+def test_the_auc_is_over_all_samples() -> None:
+    given = inputs(2000, 20, 15, gap=0.2)  # fitted on 20 of each, with about as many features
+    diagnostics = DomainClassifier()(given).diagnostics
+    assert diagnostics["auc_fitted"] > diagnostics["auc"] + 0.1
+    assert diagnostics["separability"] == pytest.approx(2 * diagnostics["auc"] - 1)
+
+    rng = np.random.default_rng(given.seed)  # the same draw, by hand
+    chosen = given.source.numpy()[rng.permutation(2000)[:20]], given.target.numpy()[rng.permutation(20)]
+    truth = np.repeat([0, 1], 20)
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0, max_iter=200))
+    model.fit(np.concatenate(chosen), truth)
+    everyone = np.concatenate([given.source.numpy(), given.target.numpy()])
+    pooled = roc_auc_score(np.repeat([0, 1], [2000, 20]), model.predict_proba(everyone)[:, 1])
+    assert diagnostics["auc"] == pytest.approx(pooled, abs=1e-3)
+    fitted = roc_auc_score(truth, model.predict_proba(np.concatenate(chosen))[:, 1])
+    assert diagnostics["auc_fitted"] == pytest.approx(fitted, abs=1e-3)
 
 
 @pytest.mark.parametrize(("m", "n"), [(500, 30), (20, 200)])
@@ -70,62 +86,3 @@ def test_cross_fitting_with_one_demonstration_falls_back_to_samples() -> None:
 def test_bad_classifier_options_are_refused(options) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         DomainClassifier(**options)
-
-
-# Quadratic losses: everything about the localized discrepancy is known in closed form.
-CENTRE = {"real": np.array([0.0, 0.0, 0.0]), "sim": np.array([1.0, 0.0, 0.0]), "same": np.zeros(3)}
-
-
-def loss(theta, label) -> float:
-    return float(((theta - CENTRE[label]) ** 2).sum())
-
-
-def gradient(theta, label):
-    return 2 * (theta - CENTRE[label])
-
-
-def test_localized_finds_the_known_maximum_on_the_ball() -> None:
-    # The gap is 2 θ_0 − 1, so on the ball around the reference it is largest at its rightmost point.
-    reference = np.array([2.0, 1.0, 0.0])
-    result = localized_discrepancy(
-        loss, gradient, reference, "sim", "real", radius=0.5, learning_rate=0.05, steps=400, beta=1e-3
-    )
-    assert result.value == pytest.approx(2 * 2.5 - 1, abs=1e-3)
-    assert np.linalg.norm(result.best - reference) <= 0.5 + 1e-12
-    assert result.gaps[0] == pytest.approx(3.0)
-
-
-def test_localized_default_radius_and_no_negative_values() -> None:
-    reference = np.array([-3.0, 0.0, 4.0])
-    result = localized_discrepancy(loss, gradient, reference, "sim", "real", steps=50)
-    assert result.radius == pytest.approx(0.05 * 5.0)
-    assert result.gaps.max() < 0 and result.value == 0.0
-
-
-def test_localized_estimator_gives_one_number_per_source_domain() -> None:
-    estimator = Localized(
-        loss, gradient, np.array([2.0, 0.0, 0.0]), radius=0.5, learning_rate=0.05, steps=300
-    )
-    given = DiscrepancyInputs(None, None, np.array([1, 0, 1]), ("same", "sim"), "real")
-    result = estimator(given)
-    np.testing.assert_allclose(result.values, [4.0, 0.0, 4.0], atol=1e-3)
-    assert result.diagnostics["localized/sim"] == pytest.approx(4.0, abs=1e-3)
-
-
-@pytest.mark.parametrize("radius", [0.0, -1.0])
-def test_a_radius_that_is_not_positive_is_refused(radius: float) -> None:
-    with pytest.raises(ValueError, match="radius: must be above 0"):
-        Localized(loss, gradient, np.ones(3), radius=radius)
-    with pytest.raises(ValueError, match="radius: must be above 0"):
-        localized_discrepancy(loss, gradient, np.ones(3), "sim", "real", radius=radius)
-
-
-def test_a_loss_that_is_not_finite_is_refused() -> None:
-    with pytest.raises(ValueError, match="loss: the gap between 'real' and 'sim' is not finite"):
-        localized_discrepancy(lambda theta, label: float("nan"), gradient, np.ones(3), "sim", "real")
-
-
-@pytest.mark.parametrize("reference", [np.ones((2, 2)), np.array([]), np.array([1.0, np.nan])])
-def test_a_bad_reference_is_refused(reference) -> None:
-    with pytest.raises(ValueError, match="reference"):
-        localized_discrepancy(loss, gradient, reference, "sim", "real")

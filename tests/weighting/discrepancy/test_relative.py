@@ -8,7 +8,7 @@ import torch
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
-from beacon.weighting import KNN, DiscrepancyInputs, DiscrepancyWarning, KNNJoint, KNNRelative
+from beacon.weighting import KNN, DiscrepancyWarning, KNNJoint, KNNRelative, RefreshInputs
 
 PLACES, STEPS = 60, 25  # demonstrations and windows in each
 
@@ -25,14 +25,14 @@ def demonstrations(count: int, seed: int, shift: float = 0.0):
     return place, demos, features, actions
 
 
-def make_inputs(source, target, domains=None, **more) -> DiscrepancyInputs:
+def make_inputs(source, target, domains=None, **more) -> RefreshInputs:
     _, source_demos, source_features, source_actions = source
     _, target_demos, target_features, target_actions = target
     domains = np.zeros(len(source_demos), np.int64) if domains is None else domains
     tensor = [torch.as_tensor(a, dtype=torch.float32) for a in (source_features, target_features)]
     chunks = [torch.as_tensor(a, dtype=torch.float32) for a in (source_actions, target_actions)]
     labels = tuple(range(int(domains.max()) + 1))
-    return DiscrepancyInputs(
+    return RefreshInputs(
         *tensor, domains, labels, "real", source_demos, target_demos, *chunks, seed=7, **more
     )
 
@@ -118,7 +118,7 @@ def test_what_is_missing_is_named(estimator, missing: str) -> None:
         estimator(_without(missing))
 
 
-def _without(name: str) -> DiscrepancyInputs:
+def _without(name: str) -> RefreshInputs:
     from dataclasses import replace
 
     inputs = make_inputs(demonstrations(6, 0), demonstrations(3, 1))
@@ -129,7 +129,7 @@ def test_within_the_tolerance_all_demonstrations_are_equally_far() -> None:
     source = demonstrations(PLACES, 0)
     inputs = make_inputs(source, demonstrations(5, 1, shift=0.5))
     plain, tolerant = (
-        np.bincount(source[1], weights=KNNRelative(tolerance=tolerance)(inputs).values) / STEPS
+        np.bincount(source[1], weights=KNNRelative(outlier_tolerance=tolerance)(inputs).values) / STEPS
         for tolerance in (0.0, 3.0)
     )
     assert plain.std() > 0.02 * plain.mean()
@@ -144,7 +144,7 @@ def test_what_is_remarkably_far_stays_so() -> None:
     features[~near, 3] += 2.0  # most of the source looks otherwise, a few demonstrations do not
     source = (source[0], source[1], features, source[3])
     inputs = make_inputs(source, demonstrations(5, 1))
-    values = np.bincount(source[1], weights=KNNRelative(tolerance=2.0)(inputs).values) / STEPS
+    values = np.bincount(source[1], weights=KNNRelative(outlier_tolerance=2.0)(inputs).values) / STEPS
     assert values[:6].max() < values[6:].min()
 
 
@@ -155,7 +155,7 @@ def two_domains(shift: float) -> tuple[np.ndarray, np.ndarray]:
     domains = np.repeat([0, 1], PLACES * STEPS)
     demos += PLACES * domains
     inputs = make_inputs((place, demos, *rest), demonstrations(5, 1), domains)
-    values = np.bincount(demos, weights=KNNRelative(tolerance=2.0)(inputs).values) / STEPS
+    values = np.bincount(demos, weights=KNNRelative(outlier_tolerance=2.0)(inputs).values) / STEPS
     return values[:PLACES], values[PLACES:]
 
 
@@ -170,5 +170,5 @@ def test_a_domain_that_is_remarkably_far_stays_so() -> None:
 
 
 def test_a_tolerance_is_not_negative() -> None:
-    with pytest.raises(ValueError, match="tolerance"):
-        KNNRelative(tolerance=-1.0)
+    with pytest.raises(ValueError, match="outlier_tolerance"):
+        KNNRelative(outlier_tolerance=-1.0)
