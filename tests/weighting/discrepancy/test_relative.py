@@ -108,6 +108,14 @@ def test_identical_source_demonstrations_do_not_explode() -> None:
     assert np.isfinite(value).all() and value.max() <= 100
 
 
+def test_the_floor_bounds_the_distance_that_is_divided_by() -> None:
+    source = demonstrations(6, 0)
+    source[2][source[1] < 2] = 0.0  # two identical demonstrations have no distance to each other
+    inputs = make_inputs(source, demonstrations(3, 1))
+    largest = [KNNRelative(subsets=40, floor=floor)(inputs).values.max() for floor in (1e-6, 0.5, 1.0)]
+    assert largest[0] > largest[1] > largest[2]
+
+
 @pytest.mark.parametrize("estimator", [KNNRelative(), KNNJoint()])
 @pytest.mark.parametrize("missing", ["episodes", "actions"])
 def test_what_is_missing_is_named(estimator, missing: str) -> None:
