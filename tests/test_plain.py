@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +77,11 @@ NESTED = Drawing(
     notes={"free": [1, "two", None]},
     visible=False,
 )
+
+
+DEEP: Any = 1
+for _ in range(10_000):
+    DEEP = [DEEP]
 
 
 def through_json(plain: Any) -> Any:
@@ -172,10 +178,16 @@ def test_what_is_missing_keeps_its_default_and_a_name_alone_is_a_part() -> None:
         ({"layers": {"top": None}}, "layers.top: a number expected, not None"),
         ({"visible": "yes"}, "visible: true or false expected, not 'yes'"),
         ({"visible": 1}, "visible: true or false expected, not 1"),
+        ({"shape": {"part": "circle", "radius": 10**400}}, "shape.radius: a number expected, not 1000"),
+        ({"shape": {"part": "circle", "radius": DEEP}}, "shape.radius: a number expected, not [[["),
+        ({"shape": DEEP}, "shape: a shape with its name under 'part' expected, not [[["),
+        ({"sha\npe": 1}, r"sha\npe: there is no such option"),
+        ({"s" * 9999: 1}, "sssss"),
+        ({"shape": "cir\ncle"}, r"shape cir\ncle: there is no shape 'cir\ncle'; did you mean circle?"),
         ({"size": ["line\nbreak", 1]}, "size[0]: a whole number expected, not 'line\\nbreak'"),
         ({"size": ["x" * 100_000, 1]}, "size[0]: a whole number expected, not 'xxx"),
     ],
-    ids=str,
+    ids=lambda part: reprlib.repr(part),
 )
 def test_what_is_wrong_is_one_short_line_with_its_path(value, message: str) -> None:
     with pytest.raises(UserError) as refusal:
@@ -190,6 +202,12 @@ def test_parts_nested_too_deeply_are_refused() -> None:
         shape = {"part": "group", "members": [shape]}
     with pytest.raises(UserError, match="nested too deeply"):
         from_plain(Drawing, {"shape": shape})
+
+
+def test_a_part_under_the_name_of_another_is_refused() -> None:
+    assert from_plain(Circle, {"part": "circle", "radius": 2}) == Circle(2.0)
+    with pytest.raises(UserError, match="part: 'circle' expected, not 'group'"):
+        from_plain(Circle, {"part": "group"})
 
 
 # changed
@@ -230,10 +248,12 @@ def test_what_all_of_a_run_is_made_of_can_be_changed() -> None:
         ({"background": {"radius": "big"}}, "background.radius: a number expected, not 'big'"),
         ({"background": {"part": "square"}}, "background square: there is no shape 'square'"),
         ({"shape": {"part": "circle", "members": []}}, "shape.members: there is no such option"),
+        ({"background": {"radius": -1}}, "background: radius: must be above 0, got -1.0"),
+        ({"size": DEEP}, "the options are nested too deeply"),
         ({"size": 3}, "size: a list expected, not 3"),
         ({"shape": 3}, "shape: a shape with its name under 'part' expected, not 3"),
     ],
-    ids=str,
+    ids=lambda part: reprlib.repr(part),
 )
 def test_a_change_that_cannot_be_is_one_line_with_its_path(overrides, message: str) -> None:
     with pytest.raises(UserError) as refusal:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 from small_reweighter import THREE, M, N, data, make, run, state_bytes
 
-from beacon.weighting import KNN, DomainClassifier, KNNRelative, Minimiser, Steps
+from beacon.weighting import KNN, DomainClassifier, KNNRelative, LocalizedEstimator, Minimiser, Steps
 
 TWO_SOURCES = {"domains": THREE, "target": "real"}
+
+LOCALIZED = {
+    "loss": lambda theta, label: float(((theta - label) ** 2).sum()),
+    "gradient": lambda theta, label: 2 * (theta - label),
+    "reference": np.array([-2.0]),
+    "steps": 5,
+}
 
 
 @pytest.mark.parametrize(
@@ -18,6 +26,7 @@ TWO_SOURCES = {"domains": THREE, "target": "real"}
         ({"refreshes": 5}, {"planned_refreshes": 5}),
         ({"update": "convex"}, {"solver": Minimiser()}),
         ({"update": "auto"}, {"solver": Minimiser()}),
+        ({"update": "auto", "lambda_2": 0.0}, {"lambda_2": 0.0}),
         ({"update": "stochastic"}, {}),
         ({"update": "convex", "normalize_cost": True}, {"solver": Minimiser(normalize_cost=True)}),
         ({"eta_q": 0.3}, {"solver": Steps(eta_q=0.3)}),
@@ -34,6 +43,14 @@ TWO_SOURCES = {"domains": THREE, "target": "real"}
         (
             {"discrepancy": "knn-relative", "discrepancy_options": {"subsets": 2}},
             {"discrepancy": KNNRelative(subsets=2)},
+        ),
+        (
+            {"discrepancy": "knn-relative", "discrepancy_options": {"tolerance": 2.0}},
+            {"discrepancy": KNNRelative(outlier_tolerance=2.0)},
+        ),
+        (
+            {"discrepancy": "localized", "discrepancy_options": LOCALIZED},
+            {"discrepancy": LocalizedEstimator(**LOCALIZED)},
         ),
     ],
     ids=lambda options: "-".join(name for name in options if name not in TWO_SOURCES) or "defaults",
@@ -62,6 +79,8 @@ def test_the_options_above_are_felt() -> None:
         {"discrepancy": KNN(k=2)},
         {"discrepancy": DomainClassifier(folds=3)},
         {"discrepancy": KNNRelative(subsets=2)},
+        {"discrepancy": KNNRelative(outlier_tolerance=2.0)},
+        {"discrepancy": LocalizedEstimator(**LOCALIZED)},
     ]
     for chosen in options:
         assert abs(run(make(**chosen), 3).weights - plain).max() > 1e-6, chosen
@@ -73,7 +92,7 @@ def test_the_options_above_are_felt() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"refreshes": 0}, "refreshes: must be at least 1"),
+        ({"refreshes": 0}, "refreshes: must be a whole number of at least 1"),
         ({"update": "magic"}, "update: must be 'stochastic' or 'convex'"),
         ({"update": "convex", "lambda_2": 0.0}, "lambda_2: must be above 0"),
         ({"eta_q": "fast"}, "eta_q: must be 'auto' or a number"),

@@ -29,8 +29,10 @@ def no_other_warning():
 
 def test_losses_beyond_one_are_told_with_a_way_out() -> None:
     with pytest.warns(WeightingWarning, match=r"the mean loss is 26.\d; .*loss_scale") as told:
-        make().refresh(50 * LOSSES, EMBEDDINGS)
+        rw = make()
+        rw.refresh(50 * LOSSES, EMBEDDINGS)
     assert told[0].filename == __file__
+    rw.refresh(40 * LOSSES, EMBEDDINGS)  # told once, also where the mean has changed
 
 
 def test_losses_up_to_one_are_fine() -> None:

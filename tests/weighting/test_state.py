@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 import torch
-from small_reweighter import THREE, M, make, run, state_bytes
+from small_reweighter import THREE, M, N, make, run, state_bytes
 
 from beacon.weighting import LocalizedEstimator, Minimiser, Steps
 
@@ -108,6 +108,10 @@ def spoil(name: str, index: int, value: float):
         (spoil("discrepancies", 2, float("nan")), r"state: discrepancies\[2\] = nan is not finite"),
         (spoil("losses", 2, float("nan")), r"state: losses\[2\] = nan is not finite"),
         (lambda s: s.update(base=torch.full((M,), -1.0)), r"state: base\[0\] = -1.0 is negative"),
+        (lambda s: s.update(refresh_count=torch.tensor(-5)), "state: refresh_count = -5 is negative"),
+        (lambda s: s.update(refresh_count=torch.tensor(float("nan"))), "state: refresh_count = nan"),
+        (lambda s: s.update(shift=torch.tensor(float("nan"))), "state: shift = nan is not finite"),
+        (lambda s: s.update(q=np.array(["x"] * (M + N))), "state: q: must be real numbers"),
         (lambda s: s.update(q=s["q"].to(torch.complex128)), "state: q: must be real numbers"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_reweighter import DOMAINS, M, N, data, make, run, state_bytes
 
-from beacon.weighting import InverseDynamicsCheck, Minimiser
+from beacon.weighting import KNN, InverseDynamicsCheck, Minimiser
 
 LOSSES, EMBEDDINGS = data()
 
@@ -38,6 +38,8 @@ STRUCTURED = np.zeros(M + N, dtype=[("loss", float), ("step", int)])
         ({"losses": ["0.1"] * (M + N)}, "losses: must be real numbers"),
         ({"losses": np.array([None] * (M + N))}, "losses: must be real numbers, got object"),
         ({"losses": [[1.0], [1.0, 2.0]]}, "losses: cannot be read as an array"),
+        ({"losses": torch.from_numpy(LOSSES).to_sparse()}, "losses: sparse tensors are not taken"),
+        ({"embeddings": torch.from_numpy(EMBEDDINGS).to_sparse()}, "embeddings: sparse tensors are not"),
         ({"losses": 0.5}, r"losses: expected one number per sample, shape \(48,\)"),
         ({"embeddings": spoiled(EMBEDDINGS, 9, math.nan)}, r"embeddings\[9\] is not finite"),
         ({"embeddings": EMBEDDINGS[:5]}, r"embeddings: expected one row per sample \(48 rows\)"),
@@ -80,7 +82,7 @@ def test_the_same_numbers_however_they_are_stored_give_the_same_weights(same) ->
     np.testing.assert_array_equal(rw.weights, expected)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float64", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("dtype", ["float16", "float64", "longdouble", "int32", "uint8", "bool"])
 def test_embeddings_of_every_number_type_are_taken(dtype: str) -> None:
     features = (10 * np.abs(EMBEDDINGS)).astype(dtype)
     rw, plain = make(), make()
@@ -124,10 +126,14 @@ def test_an_estimator_of_ones_own_is_checked_too() -> None:
         ({"target_factor": 0.0}, "target_factor: must be None or a number above 0"),
         ({"p0": "everything"}, "p0: must be 'target' or"),
         ({"granularity": "step"}, "granularity: must be 'window' or 'demo'"),
-        ({"planned_refreshes": 0}, "planned_refreshes: must be at least 1"),
+        ({"planned_refreshes": 0}, "planned_refreshes: must be a whole number of at least 1"),
         ({"loss_ema": 1.0}, "loss_ema"),
         ({"w_min": 1.5}, "w_min: must be at most 1"),
         ({"discrepancy": "magic"}, "discrepancy: unknown 'magic'; choose one of .*knn.*, or a callable"),
+        ({"planned_refreshes": "ten"}, "planned_refreshes: must be a whole number"),
+        ({"planned_refreshes": 2.5}, "planned_refreshes: must be a whole number"),
+        ({"discrepancy": KNN}, "discrepancy: must be a name, a Discrepancy or a callable"),
+        ({"checks": ("neighbor-actions",)}, "checks: must be checks such as NeighborActionCheck"),
         ({"discrepancy": 3}, "discrepancy: must be a name, a Discrepancy or a callable"),
         ({"checks": (InverseDynamicsCheck(),)}, "checks: inverse-dynamics needs demonstrations"),
         ({"p0": np.ones(3)}, "p0: expected one number per sample"),
@@ -141,7 +147,15 @@ def test_bad_construction_is_refused(options, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("typo", "meant"),
-    [("alhpa", "alpha"), ("lamda_2", "lambda_2"), ("granularty", "granularity"), ("qmax", "q_max")],
+    [
+        ("planned_refresh", "planned_refreshes"),
+        ("discrepency", "discrepancy"),
+        ("chekcs", "checks"),
+        ("alhpa", "alpha"),
+        ("lamda_2", "lambda_2"),
+        ("granularty", "granularity"),
+        ("qmax", "q_max"),
+    ],
 )
 def test_a_typo_in_an_option_is_answered_with_the_nearest_one(typo: str, meant: str) -> None:
     with pytest.raises(ValueError) as refusal:

@@ -36,6 +36,7 @@ def test_what_is_done_to_the_answer_does_not_change_the_weights() -> None:
     rw = run(make(), 2)
     before, everyone = rw.weights, torch.arange(M + N)
     rw[everyone].zero_()
+    rw[torch.tensor(3)].zero_()
     rw.weights[:] = 0.0
     rw.discrepancies[:] = 0.0
     np.testing.assert_array_equal(rw.weights, before)
@@ -65,6 +66,14 @@ def test_weights_of_demonstrations_are_means_over_their_samples(granularity: str
     for episode, weight in weights.items():
         assert weight == pytest.approx(rw.weights[episode == EPISODES].mean())
     assert np.std(list(weights.values())) > 0.01
+
+
+@pytest.mark.parametrize("names", [lambda i: f"demo_{i:02d}", lambda i: 100 * i], ids=["words", "numbers"])
+def test_weights_of_demonstrations_have_their_ids(names) -> None:
+    ids = [names(episode) for episode in EPISODES.tolist()]
+    weights = run(make(episodes=ids), 2).episode_weights()
+    assert list(weights) == [names(i) for i in range(12)]
+    assert list(weights.values()) == list(run(make(), 2).episode_weights().values())
 
 
 def test_weights_of_demonstrations_need_their_ids() -> None:

@@ -8,9 +8,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from beacon.weighting.config import WeightingConfig
-from beacon.weighting.discrepancy import DISCREPANCIES
+from beacon.weighting.discrepancy import DISCREPANCIES, LocalizedEstimator
 from beacon.weighting.solvers import Minimiser, Steps
 
+ARGUMENTS = ("episodes", "config", "discrepancy", "checks", "planned_refreshes", "seed")  # of Reweighter
 STEP_OPTIONS = ("eta_q", "projection", "eta_w", "eta_t", "precondition")
 
 
@@ -19,7 +20,7 @@ def configure(config: WeightingConfig, options: dict[str, Any]) -> WeightingConf
     known = [field.name for field in fields(config)]
     for name in options:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
+            near = difflib.get_close_matches(name, [*known, *ARGUMENTS], 1)
             meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
             raise ValueError(f"{name}: Reweighter has no such option{meant}")
     return replace(config, **options)
@@ -41,12 +42,15 @@ def translate_legacy_options(
         planned_refreshes = left.pop("refreshes")
     if "discrepancy_options" in left:
         _deprecated("discrepancy_options=", "discrepancy=KNN(k=...)")
-        chosen = left.pop("discrepancy_options")
+        chosen = dict(left.pop("discrepancy_options"))
+        if "tolerance" in chosen:
+            chosen["outlier_tolerance"] = chosen.pop("tolerance")
         name = discrepancy or "knn"
         if not isinstance(name, str):
             raise ValueError("discrepancy_options: only for estimators chosen by name")
         try:
-            discrepancy = DISCREPANCIES[name](**chosen)
+            estimator = LocalizedEstimator if name == "localized" else DISCREPANCIES[name]
+            discrepancy = estimator(**chosen)
         except (KeyError, TypeError) as error:
             raise ValueError(f"discrepancy_options: {name!r} does not take these: {error}") from None
     update = left.pop("update", None)
@@ -54,7 +58,9 @@ def translate_legacy_options(
     normalize = left.pop("normalize_cost", False)
     if update is not None or steps or normalize:
         _deprecated("update=, eta_q= and the like", "solver=Steps(eta_q=...) or solver=Minimiser()")
-        if update in ("convex", "auto"):
+        if update == "auto":  # the minimiser where it can be
+            update = "convex" if left.get("lambda_2", WeightingConfig.lambda_2) > 0 else "stochastic"
+        if update == "convex":
             left["solver"] = Minimiser(normalize_cost=normalize)
         elif update in (None, "stochastic"):
             left["solver"] = Steps(**steps)

@@ -88,8 +88,10 @@ class Reweighter(WeightView):
         self.config = configure(config or WeightingConfig(), options)
         self._estimator, self._strength = _estimator(discrepancy)
         self._checks = [built for check in checks if (built := _built(check)) is not None]
-        if planned_refreshes < 1:
-            raise ValueError(f"planned_refreshes: must be at least 1, got {planned_refreshes}")
+        if not isinstance(planned_refreshes, int | np.integer) or planned_refreshes < 1:
+            raise ValueError(
+                f"planned_refreshes: must be a whole number of at least 1, got {planned_refreshes!r}"
+            )
         self.planned_refreshes, self._seed = planned_refreshes, seed
         self._samples = Samples.read(domains, target, episodes)
         self._on_target = self._samples.on_target
@@ -216,24 +218,26 @@ class Reweighter(WeightView):
         """Say once each what would otherwise pass in silence."""
         if float(losses.mean()) > 1.0:
             self._warn_once(
+                "losses",
                 f"the mean loss is {losses.mean():.3g}; beyond about 1, losses outweigh discrepancies "
-                "and weights follow noise: divide them (loss_scale=...), or give a bounded loss"
+                "and weights follow noise: divide them (loss_scale=...), or give a bounded loss",
             )
         if self.refresh_count > self.planned_refreshes:
             self._warn_once(
+                "refreshes",
                 f"there were {self.planned_refreshes} planned_refreshes and this is number "
-                f"{self.refresh_count}; weights travel farther than planned"
+                f"{self.refresh_count}; weights travel farther than planned",
             )
         on_target = self._q[self._on_target]
         floor = self.config.q_target_min
         if float(on_target.max()) <= floor * (1 + 1e-9):
             self._warn_once(
+                "target",
                 f"all target samples are at their smallest weight, {floor:g}: the source is cheaper than the "
-                "target; look at losses and discrepancies by domain"
+                "target; look at losses and discrepancies by domain",
             )
 
-    def _warn_once(self, message: str) -> None:
-        topic = message[:24]
+    def _warn_once(self, topic: str, message: str) -> None:
         if topic not in self._warned:
             self._warned.add(topic)
             warnings.warn(message, WeightingWarning, stacklevel=4)
@@ -307,11 +311,15 @@ def _estimator(choice: str | Discrepancy | Estimator | None) -> tuple[Estimator,
             names = ", ".join(DISCREPANCIES)
             raise ValueError(f"discrepancy: unknown {chosen!r}; choose one of {names}, or a callable")
         chosen = DISCREPANCIES[chosen]()
-    if not callable(chosen):
+    if not callable(chosen) or isinstance(chosen, type):
         raise ValueError(f"discrepancy: must be a name, a Discrepancy or a callable, got {chosen!r}")
     strength = float(getattr(chosen, "default_strength", Discrepancy.default_strength))
     return (chosen.build(None) if isinstance(chosen, Discrepancy) else chosen), strength
 
 
 def _built(check: Check | BuiltCheck) -> BuiltCheck | None:
-    return check.build(None) if isinstance(check, Check) else check
+    if isinstance(check, Check):
+        return check.build(None)
+    if not callable(check) or isinstance(check, type):
+        raise ValueError(f"checks: must be checks such as NeighborActionCheck(), got {check!r}")
+    return check

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from beacon.weighting.inputs import Label, RefreshInputs
 from beacon.weighting.objective import TARGET
-from beacon.weighting.validation import Ids, Mask, Vector, episode_ids, to_numpy
+from beacon.weighting.validation import Ids, Mask, Vector, number_episodes, to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,14 +22,17 @@ class Samples:
     target_label: Label
     source_labels: tuple[Label, ...]  # sorted
     source: Ids  # (N,) index into source_labels, or TARGET
-    episodes: Ids | None  # (N,)
+    episodes: Ids | None  # (N,) index into episode_labels
+    episode_labels: tuple[Label, ...] = ()  # as the user gave them, sorted
 
     @classmethod
     def read(cls, domains: Any, target: Label, episodes: Any = None) -> Samples:
         """Check and number the labels that a user gives, one per sample."""
         source_labels, source = _number_domains(domains, target)
-        ids = None if episodes is None else episode_ids(episodes, len(source))
-        return cls(target, source_labels, source, ids)
+        if episodes is None:
+            return cls(target, source_labels, source, None)
+        episode_labels, ids = number_episodes(episodes, len(source))
+        return cls(target, source_labels, source, ids, episode_labels)
 
     def __len__(self) -> int:
         return self.source.size

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from beacon.weighting.problem import Weights
 from beacon.weighting.samples import Samples
-from beacon.weighting.validation import Vector, refuse, to_numpy
+from beacon.weighting.validation import Vector, refuse, require_numbers, to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,12 @@ class WeightState:
                 raise ValueError(
                     f"state: {name!r} has shape {array.shape}, this Reweighter needs {value.shape}"
                 )
+            require_numbers(f"state: {name}", array)
+            if name in ("shift", "refresh_count") and not np.isfinite(array):
+                raise ValueError(f"state: {name} = {array} is not finite")
             new[name] = array.astype(value.dtype)
+        if new["refresh_count"] < 0:
+            raise ValueError(f"state: refresh_count = {new['refresh_count']} is negative")
         if not np.array_equal(new["layout"], own["layout"]):
             raise ValueError("state: it belongs to other samples (their domains or order differ)")
         for name in ("q", "q_tilde", "w", "p0", "base", "discrepancies", "losses"):

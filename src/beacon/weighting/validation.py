@@ -44,6 +44,8 @@ def to_numpy(name: str, value: Any) -> NDArray[Any]:
         tensor = value.detach()
         if tensor.is_complex():
             raise ValueError(f"{name}: must be real numbers, got {tensor.dtype}")
+        if tensor.layout != torch.strided:
+            raise ValueError(f"{name}: sparse tensors are not taken; give .to_dense()")
         return np.asarray(tensor.to("cpu", torch.float64 if tensor.is_floating_point() else None).numpy())
     if isinstance(value, np.ma.MaskedArray):
         raise ValueError(
@@ -58,7 +60,7 @@ def to_numpy(name: str, value: Any) -> NDArray[Any]:
 def finite_vector(name: str, value: Any, length: int) -> Vector:
     """``value`` as a float64 vector of ``length`` finite numbers; a copy is made only when needed."""
     array = to_numpy(name, value)
-    _require_numbers(name, array)
+    require_numbers(name, array)
     array = np.ascontiguousarray(array, dtype=np.float64)
     if array.shape != (length,):
         raise ValueError(f"{name}: expected one number per sample, shape ({length},), got {array.shape}")
@@ -81,11 +83,14 @@ def finite_matrix(name: str, value: Any, rows: int) -> torch.Tensor:
         tensor = value.detach()
         if tensor.is_complex():
             raise ValueError(f"{name}: must be real numbers, got {tensor.dtype}")
+        if tensor.layout != torch.strided:
+            raise ValueError(f"{name}: sparse tensors are not taken; give .to_dense()")
     else:
         array = to_numpy(name, value)
-        _require_numbers(name, array)
-        # torch takes neither foreign byte orders nor negative strides.
-        tensor = torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
+        require_numbers(name, array)
+        # torch takes no foreign byte orders, no negative strides and no extended precision.
+        dtype = np.dtype(np.float64) if array.dtype.itemsize > 8 else array.dtype.newbyteorder("=")
+        tensor = torch.from_numpy(np.ascontiguousarray(array, dtype=dtype))
     if tensor.ndim < 1 or tensor.shape[0] != rows:
         raise ValueError(
             f"{name}: expected one row per sample ({rows} rows), got shape {tuple(tensor.shape)}"
@@ -101,15 +106,15 @@ def finite_matrix(name: str, value: Any, rows: int) -> torch.Tensor:
     return tensor
 
 
-def episode_ids(value: Any, length: int) -> Ids:
-    """``value`` as a vector of demonstration ids, one per sample."""
+def number_episodes(value: Any, length: int) -> tuple[tuple[int | str, ...], Ids]:
+    """The demonstration ids in ``value``, one per sample: sorted, and the index of each sample's."""
     array = to_numpy("episodes", value)
     if array.dtype.kind not in "iuUS":
         raise ValueError(f"episodes: ids must be all int or all str, got {array.dtype}")
     if array.shape != (length,):
         raise ValueError(f"episodes: expected one id per sample, shape ({length},), got {array.shape}")
-    _, ids = np.unique(array, return_inverse=True)
-    return np.asarray(ids, dtype=np.int64)
+    labels, index = np.unique(array, return_inverse=True)
+    return tuple(labels.tolist()), np.asarray(index, dtype=np.int64)
 
 
 def refuse(name: str, bad: Mask, values: NDArray[Any], why: str) -> None:
@@ -119,7 +124,8 @@ def refuse(name: str, bad: Mask, values: NDArray[Any], why: str) -> None:
         raise ValueError(f"{name}[{first}] = {values[first]} {why}; {_count(int(bad.sum()))}")
 
 
-def _require_numbers(name: str, array: NDArray[Any]) -> None:
+def require_numbers(name: str, array: NDArray[Any]) -> None:
+    """Refuse an array of anything but real numbers."""
     if array.dtype.kind not in NUMBERS:
         raise ValueError(f"{name}: must be real numbers, got {array.dtype}")
 

@@ -45,7 +45,8 @@ class WeightView:
     def __getitem__(self, index: Any) -> Any:
         """The weights at ``index``: a float32 tensor on its device for a tensor, otherwise as NumPy."""
         if isinstance(index, torch.Tensor):
-            return self._on_device(index.device)[index]
+            # A single number would be a view of the copy that all steps share.
+            return self._on_device(index.device)[index].clone()
         return self._q[index]
 
     def _on_device(self, device: torch.device) -> torch.Tensor:
@@ -61,13 +62,13 @@ class WeightView:
         """All weights, shape (N,), as a copy."""
         return self._q.copy()
 
-    def episode_weights(self) -> dict[int, float]:
-        """The mean weight of every demonstration, by the numbers that the ids have in sorted order."""
+    def episode_weights(self) -> dict[Label, float]:
+        """The mean weight of every demonstration, by its id, sorted."""
         if self._samples.episodes is None:
             raise ValueError("episodes: the demonstration id of every sample is needed")
         means = self._samples.demo_means(self._q)
-        numbers, first = np.unique(self._samples.episodes, return_index=True)
-        return dict(zip(numbers.tolist(), means[first].tolist(), strict=True))
+        _, first = np.unique(self._samples.episodes, return_index=True)
+        return dict(zip(self._samples.episode_labels, means[first].tolist(), strict=True))
 
     @property
     def discrepancies(self) -> Vector:

@@ -75,7 +75,8 @@ def _cost_of_kept_mass(problem: WeightProblem, samples: Ids) -> float:
     A mean over all samples would grow with what is bad in a domain, although that is given no weight, and its
     sound part would then look cheaper than every other domain and than the target.
     """
-    mass = problem.budget / problem.costs.size * samples.size
+    room = float(problem.upper[samples].sum())
+    mass = min(problem.budget / problem.costs.size * samples.size, room)
     shape = _shape(minimise(_part(problem, samples, mass)).q)
     return float(shape @ problem.costs[samples])
 
