@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import warnings
 from pathlib import Path
-from typing import get_args
 
 import h5py
 import numpy as np
@@ -16,13 +15,17 @@ from tiny_runs import metrics, tiny_config
 from beacon.data import Windows
 from beacon.data.episodes import EpisodeSet
 from beacon.errors import UserError
-from beacon.methods import BeaconOptions
-from beacon.methods.beacon_options import ActionCheck
-from beacon.methods.motion import LARGEST, misfit_factors
+from beacon.methods import RECOMMENDED
+from beacon.plain import changed
 from beacon.training import train
-from beacon.weighting import DiscrepancyWarning
+from beacon.weighting import DiscrepancyWarning, InverseDynamicsCheck
+from beacon.weighting.checks.inverse_dynamics import misfit_factors
 
 STEPS = 20
+CHECK = InverseDynamicsCheck()
+REQUIRED = changed(
+    RECOMMENDED, {"checks": ["neighbor-actions", {"part": "inverse-dynamics", "required": True}]}
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +41,13 @@ def windows(*paths: Path) -> Windows:
 def factors_of(path: Path, trusted: Path) -> np.ndarray:
     """One factor per source demonstration."""
     both = windows(path, trusted)
-    found = misfit_factors(both, 1)
-    assert found is not None and found.shape == (len(both),) and found.min() >= 1 and found.max() <= LARGEST
+    found = misfit_factors(both, 1, CHECK)
+    assert (
+        found is not None
+        and found.shape == (len(both),)
+        and found.min() >= 1
+        and found.max() <= CHECK.largest_factor
+    )
     demos = [found[both.episode == e] for e in range(len(both.sets[0]))]
     assert all(np.all(demo == demo[0]) for demo in demos)
     return np.array([demo[0] for demo in demos])
@@ -75,14 +83,14 @@ def test_one_target_demonstration_is_no_yardstick(tmp_path: Path) -> None:
     paths = [
         make_dataset(tmp_path / f"{name}.hdf5", count, seed=count) for name, count in (("a", 3), ("b", 1))
     ]
-    assert misfit_factors(windows(*paths), 1) is None
+    assert misfit_factors(windows(*paths), 1, CHECK) is None
     train(tiny_config("beacon", *paths, data={"target_demos": 1}), tmp_path / "auto")
-    assert "discrepancy/action_misfit" not in metrics(tmp_path / "auto", "refresh")[-1]
-    asked = tiny_config("beacon", *paths, options=BeaconOptions(action_check="motion"))
+    assert "discrepancy/inverse_dynamics" not in metrics(tmp_path / "auto", "refresh")[-1]
+    asked = tiny_config("beacon", *paths, options=REQUIRED)
     with pytest.warns(
-        DiscrepancyWarning, match=r"but one demonstration.*--action-check motion has no effect"
+        DiscrepancyWarning, match=r"but one demonstration.*the check inverse-dynamics has no effect"
     ):
-        train(asked, tmp_path / "motion")
+        train(asked, tmp_path / "required")
 
 
 def test_motion_that_explains_nothing_is_no_yardstick(trusted: Path, tmp_path: Path) -> None:
@@ -91,7 +99,7 @@ def test_motion_that_explains_nothing_is_no_yardstick(trusted: Path, tmp_path: P
     with h5py.File(target, "r+") as file:
         for demo in file["data"].values():
             demo["actions"][...] = rng.normal(size=demo["actions"].shape)
-    assert misfit_factors(windows(trusted, target), 1) is None
+    assert misfit_factors(windows(trusted, target), 1, CHECK) is None
 
 
 def test_dimensions_that_never_move_in_the_target_do_not_count(tmp_path: Path) -> None:
@@ -112,13 +120,13 @@ def test_without_proprioception_only_an_explicit_check_is_refused(trusted: Path,
                 del demo["obs/robot0_eef_pos"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        train(tiny_config("beacon", *blind), tmp_path / "auto")
-    assert "discrepancy/action_misfit" not in metrics(tmp_path / "auto", "refresh")[-1]
-    with pytest.raises(UserError, match="no proprioception to check actions by; say --action-check none"):
-        train(
-            tiny_config("beacon", *blind, options=BeaconOptions(action_check="motion")), tmp_path / "motion"
-        )
-    assert not (tmp_path / "motion").exists()
+        # The loss of a policy that has learned nothing is about one, of which the weighting would warn.
+        calm = changed(RECOMMENDED, {"weighting": {"loss_scale": 2.0}})
+        train(tiny_config("beacon", *blind, options=calm), tmp_path / "auto")
+    assert "discrepancy/inverse_dynamics" not in metrics(tmp_path / "auto", "refresh")[-1]
+    with pytest.raises(UserError, match="no proprioception to check actions by; leave inverse-dynamics out"):
+        train(tiny_config("beacon", *blind, options=REQUIRED), tmp_path / "required")
+    assert not (tmp_path / "required").exists()
 
 
 def test_demonstrations_shorter_than_the_look_ahead(trusted: Path, tmp_path: Path) -> None:
@@ -128,10 +136,15 @@ def test_demonstrations_shorter_than_the_look_ahead(trusted: Path, tmp_path: Pat
 
 def test_the_discrepancy_of_a_run_is_multiplied(trusted: Path, tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "sim.hdf5", 4, steps=STEPS, seed=1, mirrored=True)
-    for check in get_args(ActionCheck):
-        options = BeaconOptions(action_check=check, peer_check="none")
-        train(tiny_config("beacon", path, trusted, options=options), tmp_path / check)
-    checked, auto, plain = (metrics(tmp_path / name, "refresh")[0] for name in ("motion", "auto", "none"))
-    assert auto == checked
-    assert checked["discrepancy/action_misfit"] > 1.2
+    for name, checks in (
+        ("required", [{"part": "inverse-dynamics", "required": True}]),
+        ("auto", ["inverse-dynamics"]),
+        ("none", []),
+    ):
+        options = changed(RECOMMENDED, {"checks": checks})
+        train(tiny_config("beacon", path, trusted, options=options), tmp_path / name)
+    required, checked, plain = (metrics(tmp_path / name, "refresh") for name in ("required", "auto", "none"))
+    assert required == checked
+    checked, plain = (next(line for line in lines if line["epoch"] == 1) for lines in (checked, plain))
+    assert checked["discrepancy/inverse_dynamics"] > 1.2
     assert checked["discrepancy/mean"] > 1.2 * plain["discrepancy/mean"]

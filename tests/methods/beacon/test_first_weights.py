@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -15,12 +16,14 @@ from tiny_runs import metrics, tiny_config
 
 from beacon.data import ObservationMapping, Windows
 from beacon.data.episodes import EpisodeSet
-from beacon.methods import BeaconOptions
-from beacon.methods.looks import COMPONENTS, looks
+from beacon.data.image_features import ImageFeatures
+from beacon.methods import RECOMMENDED
+from beacon.plain import changed
 from beacon.training import train
-from beacon.weighting import WeightingConfig
+from beacon.weighting import NeighborActionCheck
 
 DEMOS, BAD = 80, 8
+COMPONENTS = ImageFeatures().components
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +41,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_windows_that_look_alike_are_near(data: tuple[Path, Path]) -> None:
     windows = Windows([EpisodeSet.load(path, name=path.stem) for path in data], obs_steps=2, horizon=4)
-    features = looks(windows)
+    features = ImageFeatures().of(windows)
     assert features.shape == (len(windows), COMPONENTS + 3) and torch.isfinite(features).all()
-    assert torch.equal(features, looks(windows))
+    assert torch.equal(features, ImageFeatures().of(windows))
     # Two steps of one demonstration are nearer than two demonstrations.
     steps = (features[1:9] - features[:8]).norm(dim=1).mean()
     demos = (features[9:81:9] - features[0]).norm(dim=1).mean()
@@ -53,11 +56,11 @@ def test_without_cameras_or_proprioception_the_other_serves(data: tuple[Path, Pa
         (ObservationMapping(proprio=()), COMPONENTS),
     ):
         one = EpisodeSet.load(data[0], mapping=mapping)
-        assert looks(Windows([one], 1, 4)).shape == (one.frames, wide)
+        assert ImageFeatures().of(Windows([one], 1, 4)).shape == (one.frames, wide)
 
 
 def test_the_first_weights_come_from_the_data_alone(data: tuple[Path, Path], tmp_path: Path) -> None:
-    options = BeaconOptions(action_check="none")
+    options = replace(RECOMMENDED, checks=(NeighborActionCheck(),))
     train(tiny_config("beacon", *data, options=options, steps=4), tmp_path / "run")
     first = metrics(tmp_path / "run", "refresh")[0]
     assert first["step"] == 0 and first["swept_windows"] == 0
@@ -68,7 +71,8 @@ def test_the_first_weights_come_from_the_data_alone(data: tuple[Path, Path], tmp
 
 
 def test_an_exact_first_refresh_looks_at_the_policy(data: tuple[Path, Path], tmp_path: Path) -> None:
-    train(tiny_config("beacon", *data, options=BeaconOptions(refresh="exact"), steps=4), tmp_path / "run")
+    options = changed(RECOMMENDED, {"measurement": "sweep-all"})
+    train(tiny_config("beacon", *data, options=options, steps=4), tmp_path / "run")
     first = metrics(tmp_path / "run", "refresh")[0]
     assert first["step"] == 0 and first["swept_windows"] > 0
 
@@ -77,8 +81,9 @@ def test_without_a_minimiser_or_the_pictures_there_is_no_such_start(
     data: tuple[Path, Path], tmp_path: Path
 ) -> None:
     for name, options in (
-        ("steps", BeaconOptions(weighting=WeightingConfig(granularity="demo"))),
-        ("learned", BeaconOptions(peer_check="embedding")),
+        ("steps", changed(RECOMMENDED, {"weighting": {"solver": "steps"}})),
+        ("learned", changed(RECOMMENDED, {"checks": [{"part": "neighbor-actions", "prior": "none"}]})),
+        ("unchecked", changed(RECOMMENDED, {"checks": []})),
     ):
         train(tiny_config("beacon", *data, options=options, steps=4), tmp_path / name)
         assert metrics(tmp_path / name, "refresh")[0]["step"] > 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,14 +13,15 @@ import torch
 from tiny_runs import Stopped, assert_same_runs, metrics, stop_at, tiny_config
 
 from beacon.errors import UserError
-from beacon.methods import PaperBeaconOptions
-from beacon.methods.localized import DenoiserLosses, LocalizedOptions, PolicyDiscrepancy
+from beacon.methods import PAPER, RECOMMENDED, BeaconOptions
+from beacon.methods.beacon.localized import DenoiserLosses, LocalizedDiscrepancy, PolicyDiscrepancy
+from beacon.plain import changed
 from beacon.training import Trainer, train
 from beacon.training.run_folder import RunFolder
-from beacon.weighting import WeightingConfig, localized_discrepancy
+from beacon.weighting import NeighborActionCheck, localized_discrepancy
 
-SHORT = LocalizedOptions(steps=30, evaluate_every=10, learning_rate=3e-3, draws=2)
-LOCALIZED = PaperBeaconOptions(weighting=WeightingConfig(discrepancy="localized"), localized=SHORT)
+SHORT = LocalizedDiscrepancy(steps=30, evaluate_every=10, learning_rate=3e-3, draws=2)
+LOCALIZED = replace(PAPER, discrepancy=SHORT)
 
 
 @pytest.fixture
@@ -107,7 +110,7 @@ def test_every_source_domain_gets_a_number_of_its_own(trainer: Trainer) -> None:
     assert d is not None and (d[domain == 2] == 0).all()
     for number in (0, 1):
         assert np.ptp(d[domain == number]) == 0
-    assert trainer.method.reweighter.config.discrepancy_strength() == 1.0
+    assert trainer.method.reweighter.config.lambda_d == 1.0
 
 
 def test_it_is_estimated_once_and_never_again_on_resume(source: Path, target: Path, tmp_path: Path) -> None:
@@ -119,7 +122,7 @@ def test_it_is_estimated_once_and_never_again_on_resume(source: Path, target: Pa
     for step in (1, 3):
         with pytest.raises(Stopped):
             train(config, parts, resume=parts.exists(), listener=stop_at(step))
-    reference = parts / "references" / "target-only.safetensors"
+    (reference,) = (parts / "references").iterdir()
     made = reference.stat().st_mtime_ns
     train(config, parts, resume=True)
     assert reference.stat().st_mtime_ns == made
@@ -127,16 +130,65 @@ def test_it_is_estimated_once_and_never_again_on_resume(source: Path, target: Pa
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        replace(LOCALIZED, checks=(NeighborActionCheck(),)),
+        replace(LOCALIZED, checks=(NeighborActionCheck(prior="none"),)),
+        replace(RECOMMENDED, discrepancy=SHORT),
+    ],
+    ids=["paper", "learned", "recommended"],
+)
+def test_with_checks_a_resumed_run_does_not_ascend_again(
+    options: BeaconOptions, source: Path, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checks change the discrepancies at every refresh; what they multiply is found once and kept."""
+    calls: list[str] = []
+
+    def count(module: str, name: str) -> None:
+        real = getattr(import_module(module), name)
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            calls.append(name)
+            return real(*arguments, **named)
+
+        monkeypatch.setattr(f"{module}.{name}", counted)
+
+    count("beacon.training.trainer", "fit_reference")
+    count("beacon.weighting.discrepancy.localized", "localized_discrepancy")
+    config = tiny_config("beacon", source, target, options=options, steps=8)
+    train(config, tmp_path / "whole")
+    assert calls == ["fit_reference", "localized_discrepancy"]
+    lines = metrics(tmp_path / "whole", "refresh")
+    factors = [
+        line["discrepancy/neighbor_actions"] for line in lines if line["swept_windows"] or line["step"]
+    ]
+    assert len(factors) >= 3 and len(set(factors)) > 1  # the check is asked every time
+    parts = tmp_path / "parts"
+    with pytest.raises(Stopped):
+        train(config, parts, listener=stop_at(5))
+    assert calls[2:] == ["fit_reference", "localized_discrepancy"]
+    with pytest.raises(Stopped):
+        train(config, parts, resume=True, listener=stop_at(7))
+    train(config, parts, resume=True)
+    assert len(calls) == 4
+    assert_same_runs(tmp_path / "whole", parts)
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"radius": 0.0}, "--localized.radius 0.0: must be above 0"),
-        ({"radius": -1.0}, "--localized.radius -1.0: must be above 0"),
-        ({"steps": 0}, "--localized.steps 0: must be at least 1"),
-        ({"evaluate_every": 0}, "--localized.evaluate-every 0: must be at least 1"),
-        ({"beta": -1.0}, "--localized.beta -1.0: must be at least 0"),
-        ({"learning_rate": 0.0}, "--localized.learning-rate 0.0: must be above 0"),
+        ({"radius": 0.0}, "--discrepancy.radius 0.0: must be above 0"),
+        ({"radius": -1.0}, "--discrepancy.radius -1.0: must be above 0"),
+        ({"steps": 0}, "--discrepancy.steps 0: must be at least 1"),
+        ({"evaluate_every": 0}, "--discrepancy.evaluate-every 0: must be at least 1"),
+        ({"beta": -1.0}, "--discrepancy.beta -1.0: must be at least 0"),
+        ({"learning_rate": 0.0}, "--discrepancy.learning-rate 0.0: must be above 0"),
+        ({"draws": 0}, "--discrepancy.draws 0: must be at least 1"),
+        ({"windows": -1}, "--discrepancy.windows -1: must be at least 0"),
+        ({"reference_share": 0.0}, "--discrepancy.reference-share 0.0: must be above 0 and at most 1"),
+        ({"reference_share": 1.5}, "--discrepancy.reference-share 1.5: must be above 0 and at most 1"),
     ],
 )
 def test_bad_options_are_refused(options, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        LocalizedOptions(**options)
+        changed(PAPER, {"discrepancy": {"part": "localized", **options}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from beacon_runs import make_trainer
 from demonstrations import make_dataset
 from tiny_runs import (
     OPTIMIZATION,
@@ -20,23 +22,17 @@ from tiny_runs import (
 )
 
 from beacon.errors import RunError, UserError
-from beacon.methods import CoTrainingOptions, Measurements, PaperBeaconOptions
-from beacon.policy import Encoding
+from beacon.methods import PAPER, CoTrainingOptions
+from beacon.plain import changed
 from beacon.training import Trainer, train
 from beacon.training.run_folder import RunFolder
-from beacon.weighting import DiscrepancyWarning, WeightingConfig
+from beacon.weighting import DiscrepancyWarning
 
-
-def make_trainer(source: Path, target: Path, tmp_path: Path, **options: Any) -> Trainer:
-    epochs = options.pop("epochs", 6)
-    weighting = WeightingConfig(**options.pop("weighting", {}))
-    chosen = PaperBeaconOptions(weighting=weighting, **options)
-    config = tiny_config("beacon-paper", source, target, options=chosen, steps=2 * epochs)
-    return Trainer(config, RunFolder(tmp_path / "run"))
+REUSE = {"part": "reuse-gradient-steps"}
 
 
 def test_frozen_at_one_it_is_co_training_bit_for_bit(source: Path, target: Path, tmp_path: Path) -> None:
-    frozen = PaperBeaconOptions(weighting=WeightingConfig(p0="ones", alpha=1.0, eta_q=0.0))
+    frozen = changed(PAPER, {"weighting": {"p0": "ones", "alpha": 1.0, "solver": {"eta_q": 0.0}}})
     train(tiny_config("beacon-paper", source, target, options=frozen), tmp_path / "beacon")
     natural = CoTrainingOptions(ratio="natural")
     train(tiny_config("cotrain", source, target, options=natural), tmp_path / "cotrain")
@@ -52,7 +48,7 @@ def test_frozen_at_one_it_is_co_training_bit_for_bit(source: Path, target: Path,
 def test_gradients_are_bound_as_much_as_those_of_other_methods(
     source: Path, target: Path, tmp_path: Path
 ) -> None:
-    frozen = PaperBeaconOptions(weighting=WeightingConfig(p0="ones", alpha=0.25, eta_q=0.0))
+    frozen = changed(PAPER, {"weighting": {"p0": "ones", "alpha": 0.25, "solver": {"eta_q": 0.0}}})
     lengths = []
     for name, options in (("beacon-paper", frozen), ("cotrain", CoTrainingOptions(ratio="natural"))):
         config = tiny_config(name, source, target, options=options, gradient_clip=1e-3, steps=2)
@@ -70,11 +66,16 @@ def test_gradients_are_bound_as_much_as_those_of_other_methods(
     ("options", "expected"),
     [
         ({}, [0, 1, 2, 3, 4, 5]),
-        ({"refresh_every": 2}, [0, 2, 4]),
+        # Before epochs K_q, 2 K_q, … counted from 1.
+        ({"refresh_every": 2}, [1, 3, 5]),
+        ({"refresh_every": 3}, [2, 5]),
+        ({"refresh_every": 4}, [3]),
+        ({"refresh_every": 6}, [5]),
+        # Of the epochs after the warm-up.
         ({"warmup_epochs": 3}, [3, 4, 5]),
-        ({"warmup_epochs": 1, "refresh_every": 3}, [1, 4]),
-        ({"refresh": "amortized"}, [1, 2, 3, 4, 5]),
-        ({"refresh": "amortized", "warmup_epochs": 2, "refresh_every": 2}, [2, 4]),
+        ({"warmup_epochs": 1, "refresh_every": 3}, [3]),
+        ({"measurement": REUSE}, [1, 2, 3, 4, 5]),
+        ({"measurement": REUSE, "warmup_epochs": 2, "refresh_every": 2}, [3, 5]),
     ],
 )
 def test_when_it_refreshes(
@@ -82,7 +83,15 @@ def test_when_it_refreshes(
 ) -> None:
     method = make_trainer(source, target, tmp_path, **options).method
     assert [epoch for epoch in range(6) if method.between_epochs(epoch) is not None] == expected
-    assert method.reweighter.refreshes == len(expected)
+    assert method.reweighter.refresh_count == len(expected) == method.options.refresh_count(6)
+    assert method.reweighter.planned_refreshes == len(expected)
+
+
+def test_refreshes_of_a_run_are_those_that_its_log_has(source: Path, target: Path, tmp_path: Path) -> None:
+    options = replace(PAPER, refresh_every=2)
+    train(tiny_config("beacon-paper", source, target, options=options, steps=10), tmp_path / "run")
+    lines = metrics(tmp_path / "run", "refresh")
+    assert [(line["epoch"], line["step"]) for line in lines] == [(1, 2), (3, 6)]
 
 
 def test_before_the_first_refresh_all_weigh_their_mean(source: Path, target: Path, tmp_path: Path) -> None:
@@ -100,31 +109,12 @@ def test_before_the_first_refresh_all_weigh_their_mean(source: Path, target: Pat
 
 
 def test_steps_of_the_weights_add_up_to_six(source: Path, target: Path, tmp_path: Path) -> None:
-    for options in ({}, {"refresh_every": 2}, {"warmup_epochs": 3}, {"refresh": "amortized"}):
+    for options in ({}, {"refresh_every": 2}, {"warmup_epochs": 3}, {"measurement": REUSE}):
         method = make_trainer(source, target, tmp_path, **options).method
         refreshes = sum(method.between_epochs(epoch) is not None for epoch in range(6))
-        config, planned = method.reweighter.config, method.reweighter._planned_refreshes
-        travelled = sum(steps * eta for steps, eta in (config.steps(n, planned) for n in range(refreshes)))
+        solver, planned = method.reweighter.config.solver, method.reweighter.planned_refreshes
+        travelled = sum(steps * eta for steps, eta in (solver.schedule(n, planned) for n in range(refreshes)))
         assert travelled == pytest.approx(6, abs=0.0101)
-
-
-def test_draws_and_noise_of_a_refresh(source: Path, target: Path, tmp_path: Path) -> None:
-    """More draws lie closer to the mean over many; every refresh has noise of its own."""
-    trainer = make_trainer(source, target, tmp_path)
-    everything = trainer.sweep.everything
-    truth = trainer.context.measure(everything, 400, 99).losses
-    errors = {
-        draws: np.mean(
-            [(trainer.context.measure(everything, draws, n).losses - truth).square().mean() for n in range(5)]
-        )
-        for draws in (1, 16)
-    }
-    assert errors[16] < errors[1] / 6
-    one, again, other = (trainer.context.measure(everything, 1, number).losses for number in (0, 0, 1))
-    assert torch.equal(one, again)
-    assert not torch.equal(one, other)
-    many = make_trainer(source, target, tmp_path, refresh_draws=16).method.between_epochs(0)
-    assert np.array_equal(many.losses, trainer.context.measure(everything, 16, 0).losses.double().numpy())
 
 
 def test_loss_average(source: Path, target: Path, tmp_path: Path) -> None:
@@ -151,66 +141,11 @@ def test_proportional_sampling(source: Path, target: Path, tmp_path: Path) -> No
 
 
 def test_proportional_sampling_resumes_exactly(source: Path, target: Path, tmp_path: Path) -> None:
-    options = PaperBeaconOptions(sampling="proportional", refresh_every=2)
+    options = replace(PAPER, sampling="proportional", refresh_every=2)
     config = tiny_config("beacon-paper", source, target, options=options, steps=8)
     train(config, tmp_path / "whole")
     train_with_stops(config, tmp_path / "parts", 3, 7)
     assert_same_runs(tmp_path / "whole", tmp_path / "parts")
-
-
-def test_amortized_remembers_what_the_steps_saw(source: Path, target: Path, tmp_path: Path) -> None:
-    trainer = make_trainer(source, target, tmp_path, refresh="amortized", max_age=2)
-    method, size, width = trainer.method, len(trainer.windows), trainer.policy.vision_dim
-    assert method.between_epochs(0) is None
-
-    def observe(index: list[int], value: float) -> None:
-        encoding = Encoding(torch.full((len(index), width), value), torch.zeros(len(index), 99))
-        method.observe(np.array(index), encoding, torch.arange(len(index)) + value)
-
-    seen = list(range(size - 4))
-    observe(seen, 0.5)
-    observe([3, 5, 3], 10.0)  # a window that comes twice: the last one counts
-    report = method.between_epochs(1)
-    assert report.scalars["swept_windows"] == 4
-    expected = np.arange(size - 4) + 0.5
-    expected[[3, 5]] = 12.0, 11.0
-    assert np.array_equal(report.losses[:-4], expected)
-    stale = np.arange(size - 4, size)
-    assert np.array_equal(report.losses[-4:], trainer.context.measure(stale, 1, 1).losses.double().numpy())
-    assert (method._memory.embeddings[seen[6:]] == 0.5).all()
-
-    # Nothing more is observed: windows grow too old, the ones that the refresh swept an epoch later.
-    assert [method.between_epochs(e).scalars["swept_windows"] for e in (2, 3, 4)] == [0, size - 4, 4]
-
-
-def test_amortized_uses_the_losses_of_real_steps(source: Path, target: Path, tmp_path: Path) -> None:
-    trainer = make_trainer(source, target, tmp_path, refresh="amortized", features="obs", max_age=99)
-    method = trainer.method
-    kept: dict[int, float] = {}
-    original = method.observe
-
-    def spy(index: np.ndarray, encoding: Encoding, losses: torch.Tensor) -> None:
-        assert not losses.requires_grad and not encoding.observation.requires_grad
-        kept.update(zip(index.tolist(), losses.tolist(), strict=True))
-        original(index, encoding, losses)
-
-    method.observe = spy
-    trainer.folder.path.mkdir()
-    trainer.run()
-    assert kept
-    for window, loss in kept.items():
-        assert method._memory.losses[window] == np.float32(loss)
-    assert method._memory.embeddings.shape == (len(trainer.windows), trainer.policy.condition_dim)
-
-
-def test_amortized_resumes_exactly(source: Path, target: Path, tmp_path: Path) -> None:
-    options = PaperBeaconOptions(refresh="amortized", max_age=1, refresh_every=2)
-    config = tiny_config("beacon-paper", source, target, options=options, steps=12)
-    train(config, tmp_path / "whole")
-    train_with_stops(config, tmp_path / "parts", 1, 5, 10, 12)
-    assert_same_runs(tmp_path / "whole", tmp_path / "parts")
-    swept = [line["swept_windows"] for line in metrics(tmp_path / "whole", "refresh")]
-    assert swept[0] > 0 and len(swept) == 3
 
 
 def test_measurements_of_a_nan_policy_end_the_run(source: Path, target: Path, tmp_path: Path) -> None:
@@ -224,9 +159,14 @@ def test_measurements_of_a_nan_policy_end_the_run(source: Path, target: Path, tm
 def test_contradictions_are_refused_before_data_is_read(tmp_path: Path) -> None:
     absent = tmp_path / "absent.hdf5"
     with pytest.raises(UserError, match="no refresh in 3 epochs with 3 to warm up"):
-        tiny_config("beacon-paper", absent, absent, options=PaperBeaconOptions(warmup_epochs=3))
-    with pytest.raises(UserError, match="--exclude-same-demo is for --discrepancy knn"):
-        PaperBeaconOptions(weighting=WeightingConfig(discrepancy="classifier"), exclude_same_demo=True)
+        tiny_config("beacon-paper", absent, absent, options=replace(PAPER, warmup_epochs=3))
+    with pytest.raises(UserError, match=r"no refresh in 3 epochs with 0 to warm up; take more --steps, or"):
+        tiny_config("beacon-paper", absent, absent, options=replace(PAPER, refresh_every=4))
+    # An option of another part.
+    with pytest.raises(
+        UserError, match=r"discrepancy\.exclude_same_demo: there is no such option; there are"
+    ):
+        changed(PAPER, {"discrepancy": {"part": "classifier", "exclude_same_demo": True}})
 
 
 def test_impossible_budget_is_the_users_error(source: Path, target: Path, tmp_path: Path) -> None:
@@ -238,9 +178,7 @@ def test_without_cameras_there_is_no_vision(source: Path, target: Path, tmp_path
     blind: dict[str, Any] = {"cameras": ()}
     with pytest.raises(UserError, match="--features obs"):
         Trainer(tiny_config("beacon-paper", source, target, data=blind), RunFolder(tmp_path / "run"))
-    config = tiny_config(
-        "beacon-paper", source, target, options=PaperBeaconOptions(features="obs"), data=blind
-    )
+    config = tiny_config("beacon-paper", source, target, options=replace(PAPER, features="obs"), data=blind)
     train(config, tmp_path / "run")
     assert len(metrics(tmp_path / "run", "refresh")) == OPTIMIZATION.epochs
 
@@ -259,10 +197,3 @@ def test_a_single_target_window(source: Path, tmp_path: Path) -> None:
         pytest.warns(UserWarning, match="a single demonstration"),
     ):
         train(tiny_config("beacon-paper", source, one), tmp_path / "run")
-
-
-def test_features_choose_the_embedding(source: Path, target: Path, tmp_path: Path) -> None:
-    found = Measurements(torch.zeros(2), torch.ones(2, 3), torch.zeros(2, 5))
-    for features, width in (("vision", 3), ("obs", 5)):
-        method = make_trainer(source, target, tmp_path, features=features).method
-        assert method._embedding(found).shape == (2, width)
