@@ -25,15 +25,10 @@ from rich.console import Console
 from rich.table import Table
 
 from beacon.data import RobomimicWriter
-from beacon.methods import (
-    METHODS,
-    BeaconOptions,
-    CoTrainingOptions,
-    MmdOptions,
-    PaperBeaconOptions,
-    UotOptions,
-)
+from beacon.methods import METHODS, PAPER, RECOMMENDED, CoTrainingOptions, MmdOptions, UotOptions
+from beacon.methods.beacon.measurement import ReuseGradientSteps
 from beacon.methods.dtw import align_all
+from beacon.policy import Encoding
 from beacon.runs import RunFolder
 from beacon.training import DataOptions, RunOptions, TrainConfig, Trainer, preset_config
 
@@ -48,9 +43,9 @@ RIVALS: dict[str, tuple[str, Any]] = {
     "mmd (rbf)": ("mmd", MmdOptions(kernel="rbf")),
     "uot (diag)": ("uot", UotOptions()),
     "uot (outer)": ("uot", UotOptions(reference="outer")),
-    "beacon": ("beacon", BeaconOptions()),
-    "beacon (paper)": ("beacon-paper", PaperBeaconOptions()),
-    "beacon (paper, amortized)": ("beacon-paper", PaperBeaconOptions(refresh="amortized")),
+    "beacon": ("beacon", RECOMMENDED),
+    "beacon (paper)": ("beacon-paper", PAPER),
+    "beacon (paper, amortized)": ("beacon-paper", replace(PAPER, measurement=ReuseGradientSteps())),
     "remix": ("remix", METHODS["remix"].Options()),
 }
 
@@ -106,7 +101,8 @@ def bench_steps(folder: Path, steps: int, rounds: int, demos: tuple[int, int]) -
                 loss.backward()
                 trainer.optimizer.step()
                 trainer.ema.update(trainer.policy, step)
-                trainer.method.observe(indices[name][step], encoding, losses.detach())
+                seen = Encoding(encoding.vision.detach(), encoding.observation.detach())
+                trainer.method.observe(indices[name][step], seen, losses.detach())
                 times[name].append(time.perf_counter() - start)
     plain = statistics.median(times["cotrain"])
     return {

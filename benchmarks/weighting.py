@@ -14,18 +14,29 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from beacon.weighting import KNN, DiscrepancyInputs, Strengths, convex_update, stochastic_update
+from beacon.weighting import (
+    KNN,
+    RefreshInputs,
+    Strengths,
+    WeightProblem,
+    minimise,
+    project_budget,
+    project_budget_bisection,
+    stochastic_steps,
+)
 from beacon.weighting.discrepancy.neighbors import nearest
-from beacon.weighting.projection import project_budget, project_budget_bisection
 
+Vector = NDArray[np.float64]
 STRENGTHS = Strengths(lambda_d=0.1, lambda_1=0.01, lambda_2=0.01, gamma=1e-6)
 
 
@@ -52,8 +63,8 @@ def in_turns(functions: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[s
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def problem(size: int) -> dict[str, Any]:
-    """Weights in the middle of a run: 4% of the samples are the target's."""
+def make_problem(size: int) -> tuple[Vector, WeightProblem]:
+    """Weights in the middle of a run, and its problem: 4% of the samples are the target's."""
     rng = np.random.default_rng(0)
     on_target = np.arange(size) >= 0.96 * size
     targets = int(on_target.sum())
@@ -63,20 +74,19 @@ def problem(size: int) -> dict[str, Any]:
     budget = targets + 0.5 * (size - targets)
     costs = rng.exponential(0.27, size) + 0.1 * np.where(on_target, 0.0, rng.normal(2.5, 0.55, size))
     q = project_budget(np.where(on_target, 1.2, 0.5) + 0.2 * rng.normal(size=size), budget, lower, upper)
-    return {"q": q, "costs": costs, "p0": p0, "lower": lower, "upper": upper, "budget": budget}
+    return q, WeightProblem(costs, p0, lower, upper, budget, STRENGTHS, capacity=100.0)
 
 
 def bench_projection(size: int) -> dict[str, float]:
     """Projection and one whole stochastic refresh, in passes; and the paper's 80 halvings."""
-    p = problem(size)
-    moved = p["q"] - 0.01 * p["costs"]
+    q, problem = make_problem(size)
+    bounds = (problem.budget, problem.lower, problem.upper)
+    moved = q - 0.01 * problem.costs
     buffer = moved.copy()
     one_pass = seconds(lambda: np.multiply(moved, 1.000001, out=buffer), repeats=9)
-    exact = seconds(lambda: project_budget(moved, p["budget"], p["lower"], p["upper"], out=buffer))
-    refresh = seconds(lambda: stochastic_update(**p, strengths=STRENGTHS, eta=0.01, capacity=100.0))
-    halvings = seconds(
-        lambda: project_budget_bisection(moved, p["budget"], p["lower"], p["upper"]), repeats=1
-    )
+    exact = seconds(lambda: project_budget(moved, *bounds, out=buffer))
+    refresh = seconds(lambda: stochastic_steps(problem, q, eta=0.01))
+    halvings = seconds(lambda: project_budget_bisection(moved, *bounds), repeats=1)
     return {
         "weights": size,
         "pass_ms": 1e3 * one_pass,
@@ -92,13 +102,13 @@ def bench_cvxpy(size: int) -> dict[str, float]:
     """The same projection by a general convex solver, at a size that it can do."""
     import cvxpy as cp
 
-    p = problem(size)
-    moved = p["q"] - 0.01 * p["costs"]
-    exact = seconds(lambda: project_budget(moved, p["budget"], p["lower"], p["upper"]))
+    now, problem = make_problem(size)
+    moved = now - 0.01 * problem.costs
+    exact = seconds(lambda: project_budget(moved, problem.budget, problem.lower, problem.upper))
 
     def solve() -> None:
         q = cp.Variable(size)
-        constraints = [q >= p["lower"], q <= p["upper"], cp.sum(q) == p["budget"]]
+        constraints = [q >= problem.lower, q <= problem.upper, cp.sum(q) == problem.budget]
         cp.Problem(cp.Minimize(cp.sum_squares(q - moved)), constraints).solve(solver=cp.CLARABEL)
 
     return {"weights": size, "cvxpy_over_projection": seconds(solve, repeats=1) / exact}
@@ -106,11 +116,10 @@ def bench_cvxpy(size: int) -> dict[str, float]:
 
 def bench_convex(size: int) -> dict[str, float]:
     """The full-convex solve against one stochastic refresh of the same weights."""
-    p = problem(size)
-    refresh = seconds(lambda: stochastic_update(**p, strengths=STRENGTHS, eta=0.01, capacity=100.0))
-    rest = {name: value for name, value in p.items() if name != "q"}
-    free = seconds(lambda: convex_update(**rest, strengths=STRENGTHS), repeats=3)
-    capped = seconds(lambda: convex_update(**rest, strengths=STRENGTHS, capacity=1e11), repeats=1)
+    q, problem = make_problem(size)
+    refresh = seconds(lambda: stochastic_steps(problem, q, eta=0.01))
+    free = seconds(lambda: minimise(replace(problem, capacity=0.0)), repeats=3)
+    capped = seconds(lambda: minimise(replace(problem, capacity=1e11)), repeats=1)
     return {
         "weights": size,
         "convex_ms": 1e3 * free,
@@ -174,7 +183,7 @@ def bench_knn(source: int, target: int, features: int) -> dict[str, float]:
         "whole_table_mib": 4 * source * target / 2**20,
         **{f"{name}_over_knn": taken[name] / ours for name in ("sklearn", "faiss") if name in taken},
     }
-    inputs = DiscrepancyInputs(queries, points, np.zeros(source, np.int64), (0,), 1)
+    inputs = RefreshInputs(queries, points, np.zeros(source, np.int64), (0,), 1)
     results["discrepancy_over_knn"] = seconds(lambda: KNN()(inputs), repeats=1) / ours
     return results
 

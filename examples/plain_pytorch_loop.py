@@ -30,7 +30,7 @@ def train(method: str, seed: int) -> float:
     encoder = nn.Sequential(nn.Linear(2, 64), nn.Tanh())
     model = nn.Sequential(encoder, nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=1e-6)
-    rw = Reweighter(domains=domains, target="real", refreshes=EPOCHS)  # <--
+    rw = Reweighter(domains=domains, target="real", planned_refreshes=EPOCHS)  # <--
     for _ in range(EPOCHS):
         if method == "beacon":
             with torch.no_grad():

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import reprlib
 import types
 from collections.abc import Mapping
 from dataclasses import Field, fields, is_dataclass, replace
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from beacon.errors import UserError
-from beacon.registry import Registry
+from beacon.registry import Registry, said
 
 PART = "part"  # key that names which part a mapping is
 LARGEST_DEPTH = 16
@@ -46,19 +47,21 @@ class Part:
         return type(self).registry.name_of(type(self))
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: Any, depth: int = 0) -> Any:
     """Mappings, lists, strings, numbers, None: what YAML and JSON hold."""
+    if depth > 4 * LARGEST_DEPTH:
+        raise UserError("the options are nested too deeply")
     if is_dataclass(value) and not isinstance(value, type):
         named = {PART: value.part_name} if isinstance(value, Part) else {}
         return named | {
-            entry.name: to_plain(getattr(value, entry.name))
+            entry.name: to_plain(getattr(value, entry.name), depth + 1)
             for entry in fields(value)
             if not _omitted(entry, getattr(value, entry.name))
         }
     if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [to_plain(item) for item in value]
+        return [to_plain(item, depth + 1) for item in value]
     return str(value) if isinstance(value, Path) else value
 
 
@@ -120,7 +123,10 @@ def changed(options: Any, overrides: Mapping[str, Any], where: str = "") -> Any:
             values[name] = changed(current, value, place)
         else:
             values[name] = from_plain(hints[name], to_plain(value), place)
-    return replace(options, **values)
+    try:
+        return replace(options, **values)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}" if where else str(error)) from None
 
 
 def differences(first: Any, second: Any, prefix: str = "") -> list[str]:
@@ -141,7 +147,9 @@ def _from_dataclass(kind: type[Any], value: Any, where: str, depth: int) -> Any:
     known = [entry.name for entry in fields(kind) if entry.init]
     named = {str(name): item for name, item in value.items()}
     if issubclass(kind, Part):
-        named.pop(PART, None)
+        part = named.pop(PART, None)
+        if part is not None and kind is not kind.registry.get(part):
+            raise _wrong(_join(where, PART), f"'{kind.registry.name_of(kind)}'", part)
     for name in named:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -204,9 +212,13 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise _wrong(where, "a number", value)
-        if math.isnan(value) or (isinstance(value, int) and abs(value) > LARGEST_INTEGER):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.nan
+        if math.isnan(number) or (isinstance(value, int) and abs(value) > LARGEST_INTEGER):
             raise _wrong(where, "a number", value)
-        return float(value)
+        return number
     if kind in (int, bool, str):
         if type(value) is not kind:
             raise _wrong(where, {int: "a whole number", bool: "true or false", str: "a text"}[kind], value)
@@ -239,7 +251,7 @@ def _name(value: Any) -> str | None:
 
 def _wrong(where: str, expected: str, got: Any) -> UserError:
     try:
-        text = repr(got)
+        text = reprlib.repr(got)  # of limited depth
     except ValueError:  # a number of thousands of digits
         text = "a number of thousands of digits"
     text = text if len(text) < 80 else text[:77] + "..."
@@ -247,4 +259,4 @@ def _wrong(where: str, expected: str, got: Any) -> UserError:
 
 
 def _join(prefix: str, name: Any) -> str:
-    return f"{prefix}.{name}" if prefix else str(name)
+    return f"{prefix}.{said(name)}" if prefix else said(name)

@@ -60,11 +60,11 @@ class Registry(Mapping[str, Part], Generic[Part]):
         try:
             return self[name]
         except KeyError:
-            said = f"{option} {name}: " if option else ""
+            prefix = f"{option} {said(name)}: " if option else ""
             near = difflib.get_close_matches(name, list(self), 1)
             meant = f"did you mean {near[0]}? " if near else ""
             raise UserError(
-                f"{said}there is no {self.what} '{name}'; {meant}choose one of {', '.join(self)}"
+                f"{prefix}there is no {self.what} '{said(name)}'; {meant}choose one of {', '.join(self)}"
             ) from None
 
     def name_of(self, part: Part) -> str:
@@ -80,6 +80,11 @@ class Registry(Mapping[str, Part], Generic[Part]):
             module, _, attribute = self._addresses[name].partition(":")
             self._parts[name] = getattr(import_module(module), attribute)
         return self._parts[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a part of this name; it is not imported for that."""
+        self._search()
+        return name in self._parts or name in self._addresses
 
     def __iter__(self) -> Iterator[str]:
         self._search()
@@ -99,11 +104,22 @@ class Registry(Mapping[str, Part], Generic[Part]):
             return
         for entry in entry_points(group=self.group):
             try:
+                if entry.name in self._addresses:
+                    raise ValueError(
+                        f"there is a {self.what} '{entry.name}' already: {self._addresses[entry.name]}"
+                    )
                 self.register(entry.name)(entry.load())
             except Exception as error:  # another package's fault must not keep anyone from working
                 warnings.warn(
                     f"the {self.what} '{entry.name}' ({entry.value}) is left out: {error}", stacklevel=3
                 )
+
+
+def said(name: object) -> str:
+    """A name that somebody wrote, short and on one line."""
+    text = str(name)
+    text = text if text.isprintable() else repr(text)[1:-1]
+    return text if len(text) < 80 else text[:77] + "..."
 
 
 def _address(part: Any) -> str:

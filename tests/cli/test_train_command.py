@@ -220,7 +220,14 @@ def other_method(folder: Path) -> None:
 
 def other_samples(folder: Path) -> None:
     tensors = load_file(folder / "method.safetensors")
-    save_file(tensors | {"reweighter/q": tensors["reweighter/q"][:-1].clone()}, folder / "method.safetensors")
+    weights = "method/reweighter/q"
+    save_file(tensors | {weights: tensors[weights][:-1].clone()}, folder / "method.safetensors")
+
+
+def other_loss(folder: Path) -> None:
+    tensors = load_file(folder / "method.safetensors")
+    steps = tensors["method/reweighter/refresh_count"].clone()
+    save_file(tensors | {"0-future-state/steps": steps}, folder / "method.safetensors")
 
 
 def no_policy(folder: Path) -> None:
@@ -237,6 +244,7 @@ def no_policy(folder: Path) -> None:
         (other_run, "is of a run with another configuration"),
         (other_method, "the checkpoint belongs to other data or another method"),
         (other_samples, "the checkpoint belongs to other data or another method"),
+        (other_loss, "it has '0-future-state'"),
         (no_policy, "points to 00000004, where there is no policy.json"),
     ],
 )
@@ -253,6 +261,8 @@ def test_spoiled_run_folder(run: Path, refused: Refuse) -> None:
         (good.replace("alpha: 0.5", "alpha: -1"), "config.yaml: options.weighting: alpha: must be"),
         (good.replace("method: beacon", "method: magic"), "config.yaml: method: there is no 'magic'"),
         (good.replace("alpha: 0.5", "alpha: 0.5\n    beta: 2"), "options.weighting.beta: "),
+        (good.replace("part: knn-relative", "part: nearest"), "there is no discrepancy 'nearest'"),
+        (good.replace("outlier_tolerance:", "tolerance:"), "options.discrepancy.tolerance: "),
     ):
         (run / "config.yaml").write_text(content)
         assert says in refused("--resume")
@@ -305,16 +315,12 @@ def test_a_limit_on_file_sizes(run: Path, finished: Path) -> None:
         (["--method", "cotrain", "--ratio", "1.5"], "--ratio 1.5: must be 'natural' or a number from 0 to 1"),
         (["--method", "cotrain", "--ratio", "half"], "--ratio half: a number or natural expected"),
         (
-            ["--exclude-same-demo", "--discrepancy", "classifier"],
-            "--exclude-same-demo is for --discrepancy knn",
-        ),
-        (
             ["--steps", "100", "--steps-per-epoch", "30"],
             "--steps 100: must be a multiple of --steps-per-epoch",
         ),
         (["--steps", "many"], "--steps many: a whole number expected"),
         (["--alpha", "-1"], "alpha: must be a number of at least 0"),
-        (["--update", "convex", "--lambda-2", "0"], "lambda_2: must be above 0 for the convex update"),
+        (["--lambda-2", "0"], "lambda_2: must be above 0 for the minimiser"),
         (["--method", "magic"], "--method magic: choose one of target-only, source-only"),
         (["--preset", "huge"], "--preset huge: choose one of"),
         (["--statistics", "some"], "--statistics some: choose one of pooled, target, per-domain"),

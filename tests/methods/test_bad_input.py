@@ -25,19 +25,16 @@ SOURCE, OTHER, TARGET = ("--source", "{source}"), ("--source", "{other}"), ("--t
             ("--method", "cotrain", "--match-run", "nowhere", *SOURCE, *TARGET),
             "--match-run nowhere: not a run",
         ),
-        (("--update", "convex", "--lambda-2", "0", *SOURCE, *TARGET), "lambda_2: must be above 0"),
-        (
-            ("--discrepancy", "localized", "--localized.radius", "0", *SOURCE, *TARGET),
-            "--localized.radius 0.0: must be above 0",
-        ),
+        (("--lambda-2", "0", *SOURCE, *TARGET), "lambda_2: must be above 0 for the minimiser"),
+        (("--refresh-every", "0", *SOURCE, *TARGET), "--refresh-every 0: must be at least 1"),
         (("--proprio", "elbow", *SOURCE, *TARGET), "elbow"),
         (
             ("--steps-per-epoch", "500", *SOURCE, *TARGET),
-            "no refresh in 1 epochs with 1 to warm up; take more --steps, --refresh exact, or fewer",
+            "no refresh in 1 epochs with 1 to warm up; take more --steps, --measurement sweep-all, or",
         ),
         (
             ("--loss-signal", "guess", *SOURCE, *TARGET),
-            "--loss-signal guess: choose one of raw, phase",
+            "--loss-signal guess: there is no loss signal 'guess'",
         ),
     ],
 )

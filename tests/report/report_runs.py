@@ -12,6 +12,7 @@ import numpy as np
 from beacon.analysis import wilson
 from beacon.data import RobomimicWriter
 from beacon.methods import METHODS
+from beacon.plain import changed
 from beacon.policy.config import EncoderConfig, PolicyConfig
 from beacon.report import Report, ReportBuilder
 from beacon.training import DataOptions, OptimizationOptions, RunOptions, TrainConfig, train
@@ -89,7 +90,7 @@ def config(
 ) -> TrainConfig:
     return TrainConfig(
         method=method,
-        options=METHODS[method].Options(**options),
+        options=changed(METHODS[method].default_options(), options),
         data=DataOptions(source=tuple(sources), target=target, validation=validation),
         policy=POLICY,
         optimization=replace(

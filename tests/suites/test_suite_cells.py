@@ -4,20 +4,20 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small_cells import SOURCE, matched, small_cell
 
 from beacon.errors import UserError
-from beacon.methods import METHODS, BeaconOptions, PaperBeaconOptions
+from beacon.methods import METHODS, PAPER, RECOMMENDED, BeaconOptions
+from beacon.plain import changed, to_plain
 from beacon.suites import grids
 from beacon.suites.cell import DatasetSpec, digest
 from beacon.suites.grids import SUITES, Choice, Place, cells, places
 from beacon.suites.scales import SCALES
 from beacon.training.config import preset_config
-from beacon.weighting import WeightingConfig
 
 CPU = SCALES["cpu"]
 
@@ -31,7 +31,8 @@ def test_a_datasets_key_is_what_it_was() -> None:
 def test_a_key_is_the_same_in_another_process_and_whatever_the_order() -> None:
     code = (
         "from small_cells import small_cell; "
-        "print(small_cell('beacon', options={'k': 3, 'weighting': {'alpha': 0.4, 'lambda_1': 0.1}}).key)"
+        "options = {'discrepancy': {'k': 3}, 'weighting': {'alpha': 0.4, 'lambda_1': 0.1}}; "
+        "print(small_cell('beacon', options=options).key)"
     )
     environment = {
         **os.environ,
@@ -39,7 +40,9 @@ def test_a_key_is_the_same_in_another_process_and_whatever_the_order() -> None:
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
     }
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    turned = small_cell("beacon", options={"weighting": {"lambda_1": 0.1, "alpha": 0.4}, "k": 3})
+    turned = small_cell(
+        "beacon", options={"weighting": {"lambda_1": 0.1, "alpha": 0.4}, "discrepancy": {"k": 3}}
+    )
     assert done.stdout.strip() == turned.key, done.stderr
 
 
@@ -47,7 +50,11 @@ def test_everything_that_decides_changes_the_key() -> None:
     cell = small_cell("beacon")
     others = [
         replace(cell, seed=1),
-        replace(cell, options={"k": 6}),
+        replace(cell, options={"discrepancy": {"k": 6}}),
+        replace(cell, options={"discrepancy": "knn"}),
+        replace(cell, options={"checks": []}),
+        replace(cell, options={"checks": ["inverse-dynamics", "neighbor-actions"]}),
+        replace(cell, options={"weighting": {"solver": "steps"}}),
         replace(cell, options={"weighting": {"alpha": 0.4}}),
         replace(cell, target_demos=3),
         replace(cell, image_size=16),
@@ -55,11 +62,17 @@ def test_everything_that_decides_changes_the_key() -> None:
         replace(cell, optimization={**cell.optimization, "learning_rate": 0.1}),
         replace(cell, align=True),
         matched(cell),
-        matched(replace(cell, options={"k": 6})),
+        matched(replace(cell, options={"discrepancy": {"k": 6}})),
     ]
     assert len({one.key for one in [cell, *others]}) == len(others) + 1
     # A default that is said is the same cell.
-    assert replace(cell, options={"k": 5}).key == cell.key
+    for said in (
+        {"discrepancy": {"k": 5}},
+        {"discrepancy": {"part": "knn-relative"}},
+        {"checks": ["neighbor-actions", "inverse-dynamics"]},
+        to_plain(RECOMMENDED),
+    ):
+        assert replace(cell, options=said).key == cell.key, said
 
 
 def test_a_method_that_gives_other_weights_than_before_has_new_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +135,7 @@ def test_the_first_table_is_whole_and_seeds_come_one_after_the_other() -> None:
     assert len(chosen) == 2 * 3 * 2 * len(rows)
     assert [place.cell.seed for place in chosen] == [0] * 54 + [1] * 54
     (recommended, *_) = (place.cell for place in chosen if place.row == "beacon")
-    assert not recommended.options and recommended.train_config(Path()).options == BeaconOptions()
+    assert not recommended.options and recommended.train_config(Path()).options == RECOMMENDED
     asked = places(SUITES["sim2sim"], CPU, Choice((0,), ("cotrain-0.5",), ("stack",), ("texture",)))
     assert [place.cell.train_config(Path()).options.ratio for place in asked] == [0.5]
 
@@ -133,9 +146,13 @@ def options_of(place: Place) -> BeaconOptions:
 
 def test_rows_of_the_papers_method_have_its_options() -> None:
     rows = {place.row: place for place in places(SUITES["contaminated"], CPU, Choice((0,), tasks=("stack",)))}
-    assert options_of(rows["beacon-paper"]) == PaperBeaconOptions()
-    label_aware = WeightingConfig(granularity="demo", discrepancy="knn-joint", lambda_d=0.4)
-    assert options_of(rows["beacon-joint"]) == PaperBeaconOptions(label_aware, features="obs", k=20)
+    assert options_of(rows["beacon-paper"]) == PAPER
+    label_aware = {
+        "weighting": {"granularity": "demo", "lambda_d": 0.4},
+        "discrepancy": {"part": "knn-joint", "k": 20},
+        "features": "obs",
+    }
+    assert options_of(rows["beacon-joint"]) == changed(PAPER, label_aware)
     ablation = places(SUITES["ablation"], CPU, Choice((0,)))
     everything = places(SUITES["ablation"], CPU, Choice((0,)), extra=True)
     assert len(ablation) == 2 * 6 and {place.cell.method for place in everything} == {"beacon-paper"}
@@ -143,8 +160,9 @@ def test_rows_of_the_papers_method_have_its_options() -> None:
     assert len(everything) == 2 * len(ablation)
     for place in everything:
         mine = options_of(place)
-        ablated = {name: getattr(mine.weighting, name) for name in ("update", "discrepancy", "granularity")}
-        assert mine == PaperBeaconOptions(replace(WeightingConfig(), **ablated))
+        weighting = {"solver": mine.weighting.solver, "granularity": mine.weighting.granularity}
+        ablated = replace(PAPER.weighting, **weighting)
+        assert mine == replace(PAPER, weighting=ablated, discrepancy=type(mine.discrepancy)())
     # Where a suite has no row of that name, it is the method's.
     assert places(SUITES["ablation"], CPU, Choice((0,), ("beacon-paper",))) == ablation
 
@@ -154,13 +172,12 @@ def test_the_sweep_starts_at_the_defaults_and_changes_what_it_sweeps() -> None:
     start = grids._swept(CPU, 0, {})
     assert start.training_key == usual.cell.training_key and start.key != usual.cell.key
     swept = grids._swept(CPU, 0, {"alpha": 0.123})
-    changed = replace(BeaconOptions().weighting, alpha=0.123)
-    assert swept.train_config(Path()).options == BeaconOptions(changed)
-    assert swept.training()["options"] == asdict(BeaconOptions(changed))
+    expected = changed(RECOMMENDED, {"weighting": {"alpha": 0.123}})
+    assert swept.train_config(Path()).options == expected
+    assert swept.training()["options"] == to_plain(expected)
     for place in places(SUITES["sensitivity"], CPU, Choice((0,))):
         name, _, value = place.row.partition("=")
-        expected = replace(BeaconOptions().weighting, **{name: float(value)})
-        assert options_of(place) == BeaconOptions(expected)
+        assert options_of(place) == changed(RECOMMENDED, {"weighting": {name: float(value)}})
 
 
 @pytest.mark.parametrize("control, matched", [("", "beacon"), ("paper-", "beacon-paper")])
@@ -216,7 +233,7 @@ def test_the_guide_says_what_is_true_and_its_example_is_a_suite() -> None:
     exec(code, names)
     suite = grids.Suite("projection", "two ways to project the weights", names["_projection"])
     found = [place.cell.train_config(Path()).options for place in places(suite, CPU, Choice((0,)))]
-    assert [options.weighting.projection for options in found] == ["clip", "direct"]
+    assert [options.weighting.solver.projection for options in found] == ["clip", "direct"]
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         assert document.parent.joinpath(link).exists(), link
     for name in SUITES:

@@ -13,7 +13,7 @@ import pytest
 from small_cells import SOURCE, contested, matched, small_cell, with_data
 
 from beacon.cli.main import main
-from beacon.methods import BeaconOptions
+from beacon.methods import RECOMMENDED
 from beacon.processes import Processes
 from beacon.suites.cell import Cell
 from beacon.suites.grids import SUITES, Choice, cells, places
@@ -111,7 +111,7 @@ def test_what_a_result_says(tmp_path: Path) -> None:
     assert weights["source_mass"] == pytest.approx(roles["source"]["mass"])
     # 4 source and 2 target demonstrations of 12 windows, budget n + alpha m.
     total = sum(one["mean"] * one["windows"] for one in roles.values())
-    assert total == pytest.approx(24 + BeaconOptions().weighting.alpha * 48, rel=1e-4)
+    assert total == pytest.approx(24 + RECOMMENDED.weighting.alpha * 48, rel=1e-4)
     assert 1 <= weights["effective_source_samples"] <= 48
     matching = read_result(folders.result(control))
     assert matching["train_config"]["options"]["ratio"] == weights["mean_source_mass"]

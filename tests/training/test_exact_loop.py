@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,12 @@ from safetensors.torch import load_file
 from tiny_runs import OPTIMIZATION, TINY, metrics, tiny_config
 
 from beacon.data import Normalizer, Windows, load_domains
-from beacon.methods import PaperBeaconOptions
+from beacon.methods import PAPER
 from beacon.methods.sampling import shuffled
 from beacon.policy import DiffusionPolicy, ObservationSpec
 from beacon.randomness import generator
 from beacon.training import train
-from beacon.weighting import WeightingConfig
+from beacon.weighting import KNN, Steps, WeightingConfig
 
 EPOCHS, STEPS, BATCH = 3, 4, 16
 LAMBDA_1, LAMBDA_2, LAMBDA_D, GAMMA, Q_MAX, FLOOR, ALPHA, ETA, K = (
@@ -69,14 +70,14 @@ def test_it_is_the_papers_loop(source: Path, target: Path, tmp_path: Path) -> No
         q_max=Q_MAX,
         q_target_min=FLOOR,
         alpha=ALPHA,
-        eta_q=ETA,
         p0="target_one",
+        solver=Steps(eta_q=ETA),
     )
     config = tiny_config(
         "beacon-paper",
         source,
         target,
-        options=PaperBeaconOptions(weighting=weighting, k=K),
+        options=replace(PAPER, weighting=weighting, discrepancy=KNN(k=K)),
         steps=EPOCHS * STEPS,
         steps_per_epoch=STEPS,
         batch_size=BATCH,

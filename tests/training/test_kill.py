@@ -73,10 +73,13 @@ def newest(run: Path) -> str:
 @pytest.mark.parametrize(
     ("more", "moments"),
     [
-        (["--refresh-every", "2"], ["start", "saving", "random", "saving", "random", "random"]),
-        (["--refresh", "amortized", "--sampling", "proportional"], ["random", "saving", "random"]),
+        (
+            ["--method", "beacon-paper", "--refresh-every", "2"],
+            ["start", "saving", "random", "saving", "random", "random"],
+        ),
+        (["--method", "beacon"], ["random", "saving", "random"]),  # reuses steps, draws by weight
     ],
-    ids=["exact", "amortized"],
+    ids=["beacon-paper", "beacon"],
 )
 def test_killed_and_resumed_is_never_interrupted(
     more: list[str], moments: list[str], source: Path, target: Path, tmp_path: Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ from tiny_runs import TINY, Stopped, assert_same_runs, metrics, stop_at, tiny_co
 from beacon import load_policy
 from beacon.data import EpisodeSet
 from beacon.errors import UserError
-from beacon.methods import BeaconOptions, PaperBeaconOptions
+from beacon.methods import PAPER, RECOMMENDED
+from beacon.plain import changed
 from beacon.runs import RunFolder
 from beacon.training import OptimizationOptions, TrainConfig, Trainer, train
 from beacon.training.optimization import half_squared_norm, learning_rate
 from beacon.training.stored_config import read_config
-from beacon.weighting import WeightingConfig
 
 
 def test_per_sample_losses_average_to_the_batch_loss(source: Path, target: Path, tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_weight_tables(run: Path) -> None:
     assert windows.num_rows == 72 + 14
     q = windows["weight"].to_numpy()
     assert np.array_equal(
-        q, load_file(run / "checkpoints" / "00000015" / "method.safetensors")["reweighter/q"].numpy()
+        q, load_file(run / "checkpoints" / "00000015" / "method.safetensors")["method/reweighter/q"].numpy()
     )
     means = np.bincount(windows["episode"].to_numpy(), weights=q) / np.array([9] * 8 + [7] * 2)
     assert episodes["weight"].to_numpy()[-10:] == pytest.approx(means, rel=1e-6)
@@ -211,7 +212,7 @@ def test_weight_tables(run: Path) -> None:
 def test_pooled_sources_have_no_domain_weights(
     source: Path, other_source: Path, target: Path, tmp_path: Path
 ) -> None:
-    options = PaperBeaconOptions(weighting=WeightingConfig(pool_sources=True))
+    options = changed(PAPER, {"weighting": {"pool_sources": True}})
     train(tiny_config("beacon-paper", (source, other_source), target, options=options), tmp_path / "run")
     last = metrics(tmp_path / "run", "refresh")[-1]
     weights = {name: value for name, value in last.items() if name.startswith("domain_weight/")}
@@ -255,8 +256,8 @@ def test_the_way_it_is_run_may_change(source: Path, target: Path, tmp_path: Path
     checkpoints = tmp_path / "run" / "checkpoints"
     (checkpoints / "00000004").rename(checkpoints / "00000006")
     (checkpoints / "last").write_text("00000002\n")
-    changed = tiny_config("beacon", source, target, run={"keep": 1, "checkpoint_every": 2})
-    train(changed, tmp_path / "run", resume=True)
+    other = tiny_config("beacon", source, target, run={"keep": 1, "checkpoint_every": 2})
+    train(other, tmp_path / "run", resume=True)
     names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
     assert names == ["00000006", "last"]
     for file in ("policy", "method"):
@@ -268,11 +269,10 @@ def test_the_way_it_is_run_may_change(source: Path, target: Path, tmp_path: Path
 def test_refresh_less_often_than_checkpoints_resumes_tables_too(
     source: Path, target: Path, tmp_path: Path
 ) -> None:
-    config = tiny_config(
-        "beacon-paper", source, target, options=PaperBeaconOptions(refresh_every=3), steps=10
-    )
+    options = replace(PAPER, refresh_every=3)
+    config = tiny_config("beacon-paper", source, target, options=options, steps=14)
     train(config, tmp_path / "whole")
-    train_with_stops(config, tmp_path / "parts", 5, 10)
+    train_with_stops(config, tmp_path / "parts", 5, 10, 13)
     assert_same_runs(tmp_path / "whole", tmp_path / "parts")
 
 
@@ -281,7 +281,13 @@ def test_configuration_survives_yaml(source: Path, target: Path, tmp_path: Path)
         "beacon",
         source,
         target,
-        options=BeaconOptions(weighting=WeightingConfig(eta_q=0.01, alpha=0.3), k=4),
+        options=changed(
+            RECOMMENDED,
+            {
+                "weighting": {"solver": {"part": "steps", "eta_q": 0.01}, "alpha": 0.3},
+                "discrepancy": {"k": 4},
+            },
+        ),
         data={"cameras": ("agentview_image",), "rename": ("a=b",), "quantile": 0.01},
     )
     folder = RunFolder(tmp_path / "run")

@@ -18,7 +18,7 @@ import torch
 from demonstrations import make_dataset
 from safetensors.torch import load_file
 
-from beacon.methods import METHODS
+from beacon.methods import METHODS, AuxiliaryLoss
 from beacon.policy import EncoderConfig, PolicyConfig
 from beacon.training import DataOptions, OptimizationOptions, RunOptions, TrainConfig, train
 from beacon.training.trainer import StepEvent
@@ -83,6 +83,7 @@ def tiny_config(
     target: Path | None,
     *,
     options: Any = None,
+    auxiliary: tuple[AuxiliaryLoss, ...] = (),
     data: dict[str, Any] | None = None,
     run: dict[str, Any] | None = None,
     policy: PolicyConfig = TINY,
@@ -92,7 +93,8 @@ def tiny_config(
     sources = () if source is None else source if isinstance(source, tuple) else (source,)
     return TrainConfig(
         method=method,
-        options=METHODS[method].Options() if options is None else options,
+        options=METHODS[method].default_options() if options is None else options,
+        auxiliary=auxiliary,
         data=DataOptions(source=sources, target=target, **(data or {})),
         policy=policy,
         optimization=replace(OPTIMIZATION, **optimization),

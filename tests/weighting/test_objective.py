@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from beacon.weighting import Strengths, TwoLevelWeights, objective_terms
+from beacon.weighting import Strengths, objective_terms
 from beacon.weighting.objective import (
     TARGET,
     capacity_push,
@@ -17,6 +17,7 @@ from beacon.weighting.objective import (
     weight_gradient,
     within_domain_gradient,
 )
+from beacon.weighting.problem import domain_scale
 
 Array = NDArray[np.float64]
 STRENGTHS = Strengths(lambda_d=0.1, lambda_1=0.3, lambda_2=0.2, gamma=1e-3, rho_1=0.7, rho_2=0.4)
@@ -93,14 +94,14 @@ def test_both_multi_source_blocks(problem) -> None:
     without_capacity = Strengths(0.1, 0.3, 0.2, 0.0, 0.7, 0.4)
 
     def objective(w: Array, q_tilde: Array) -> float:
-        q = TwoLevelWeights(w, q_tilde).composite(source)
+        q = domain_scale(w, source) * q_tilde
         return objective_terms(q, problem["losses"], problem["d"], p0, without_capacity, 0.0, w).total
 
     w, q_tilde = problem["w"], problem["q_tilde"]
-    weights = TwoLevelWeights(w, q_tilde)
+    scale = domain_scale(w, source)
     costs = problem["losses"] + 0.1 * problem["d"]
-    gradient = weight_gradient(weights.composite(source), costs, p0, without_capacity)
+    gradient = weight_gradient(scale * q_tilde, costs, p0, without_capacity)
     over_w = domain_data_gradient(q_tilde, gradient, source, 3) + domain_penalty_gradient(w, without_capacity)
     np.testing.assert_allclose(over_w, numeric_gradient(lambda at: objective(at, q_tilde), w), atol=1e-8)
-    over_q = within_domain_gradient(gradient, weights.scale(source))
+    over_q = within_domain_gradient(gradient, scale)
     np.testing.assert_allclose(over_q, numeric_gradient(lambda at: objective(w, at), q_tilde), atol=1e-8)

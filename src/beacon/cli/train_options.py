@@ -13,7 +13,7 @@ from beacon.cli import parsing
 from beacon.cli.parts import ChoiceParser
 from beacon.cli.train_help import DESCRIPTION
 from beacon.errors import UserError
-from beacon.methods import DEFAULT_METHOD, METHODS
+from beacon.methods import DEFAULT_METHOD, METHODS, AuxiliaryLoss
 from beacon.policy.config import PolicyConfig
 from beacon.training.config import (
     DataOptions,
@@ -91,6 +91,8 @@ class TrainArguments(RunArguments, Generic[Options]):
     optimization: Annotated[OptimizationOptions, tyro.conf.arg(name="")] = field(
         default_factory=OptimizationOptions
     )
+    # Losses that are added to the policy's, whatever the method: future-state, feature-distance.
+    auxiliary: tuple[AuxiliaryLoss, ...] = ()
     # The policy: what it sees, what it is made of.
     policy: PolicyConfig = field(default_factory=PolicyConfig)
 
@@ -100,6 +102,7 @@ class TrainArguments(RunArguments, Generic[Options]):
             method=self.method,
             options=self.options,
             preset=self.preset,
+            auxiliary=self.auxiliary,
             data=self.data,
             policy=self.policy,
             optimization=self.optimization,
@@ -144,7 +147,7 @@ def defaults(choices: Choices) -> TrainArguments[Any]:
         raise UserError(f"--method {choices.method}: choose one of {', '.join(METHODS)}")
     policy, optimization = preset_config(choices.preset, choices.variant)
     return TrainArguments(
-        options=METHODS[choices.method].Options(),
+        options=METHODS[choices.method].default_options(),
         data=preset_data(choices.preset),
         optimization=optimization,
         policy=policy,
@@ -195,6 +198,6 @@ def _other_methods(option: str, method: str) -> str:
 
 def method_options(method: str) -> list[str]:
     """Names of a method's own options."""
-    options = METHODS[method].Options
-    names = parsing.option_names(options, options())
+    options = METHODS[method].default_options()
+    names = parsing.option_names(type(options), options)
     return [name for name in names if name != "--help" and not name.startswith("--no-")]

@@ -62,7 +62,7 @@ class DemoPlan:
         source = () if method == "target-only" else (data / "source.hdf5",)
         return TrainConfig(
             method=method,
-            options=METHODS[method].Options(),
+            options=METHODS[method].default_options(),
             data=DataOptions(source=source, target=data / "target.hdf5", image_size=self.image_size),
             policy=policy,
             optimization=replace(

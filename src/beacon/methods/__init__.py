@@ -9,12 +9,12 @@ Nothing here waits for torch, so that a command line knows the methods and their
 
 from __future__ import annotations
 
-from beacon.methods.base import EpochReport, Measurements, Method, MethodContext, Reference
-from beacon.methods.beacon import Beacon, PaperBeacon
-from beacon.methods.beacon_options import BeaconOptions, PaperBeaconOptions
+from beacon.methods.auxiliary import AUXILIARY_LOSSES, AuxiliaryLoss
+from beacon.methods.base import EpochReport, Measurements, Method, MethodContext, ReferencePolicy
+from beacon.methods.beacon import PAPER, RECOMMENDED, Beacon, BeaconOptions, PaperBeacon
 from beacon.methods.cotrain import CoTraining, CoTrainingOptions
 from beacon.methods.mmd import Mmd, MmdOptions
-from beacon.methods.registry import METHODS, find_installed, register
+from beacon.methods.registry import METHODS, register
 from beacon.methods.remix import Remix, RemixOptions
 from beacon.methods.single import NoOptions, SourceOnly, TargetOnly
 from beacon.methods.uot import Uot, UotOptions
@@ -27,13 +27,16 @@ register("uot")(Uot)
 register("beacon")(Beacon)
 register("beacon-paper")(PaperBeacon)
 register("remix")(Remix)
-find_installed()
 
 DEFAULT_METHOD = "beacon"  # of the command line
 
 __all__ = [
+    "AUXILIARY_LOSSES",
     "DEFAULT_METHOD",
     "METHODS",
+    "PAPER",
+    "RECOMMENDED",
+    "AuxiliaryLoss",
     "Beacon",
     "BeaconOptions",
     "CoTraining",
@@ -46,8 +49,7 @@ __all__ = [
     "MmdOptions",
     "NoOptions",
     "PaperBeacon",
-    "PaperBeaconOptions",
-    "Reference",
+    "ReferencePolicy",
     "Remix",
     "RemixOptions",
     "SourceOnly",

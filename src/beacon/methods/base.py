@@ -5,20 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from beacon.data.context import DataContext
 from beacon.errors import UserError
 
 if TYPE_CHECKING:  # so that a command line can read the options without waiting for torch
     from torch import Tensor
 
-    from beacon.data import WindowBatch, Windows
+    from beacon.data import WindowBatch
     from beacon.policy import DiffusionPolicy, Encoding
 
+Features = Literal["vision", "obs"]
 Indices = NDArray[np.int64]
+State = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +33,8 @@ class Measurements:
     observation: Tensor  # (B, C) of the whole observation, proprioception included
 
 
-class Reference(Protocol):
-    """A policy of the run's kind that was trained apart from it, and no longer changes."""
+class ReferencePolicy(Protocol):
+    """A policy of the run's architecture that was trained apart from it, and no longer changes."""
 
     @property
     def policy(self) -> DiffusionPolicy:
@@ -47,17 +50,14 @@ class Reference(Protocol):
         ...
 
 
-def _no_references(name: str, members: Indices, steps: int) -> Reference:
+def _no_references(name: str, members: Indices, steps: int) -> ReferencePolicy:
     raise NotImplementedError("whoever made this context trains no reference policies")
 
 
 @dataclass(frozen=True, eq=False)
-class MethodContext:
-    """Everything a method may need to know of the run; the last domain is the target, if there is one."""
+class MethodContext(DataContext):
+    """Everything a method may need to know of the run."""
 
-    windows: Windows
-    domains: tuple[str, ...]  # unique names, in the order of the windows' domain numbers
-    seed: int
     epochs: int
     steps_per_epoch: int
     batch_size: int
@@ -66,25 +66,52 @@ class MethodContext:
     measure: Callable[[Indices, int, int], Measurements]
     # R(θ) = ½‖θ‖² of the present policy
     capacity: Callable[[], float]
-    has_target: bool = True
     # (name, windows, gradient steps) -> a policy trained on these windows alone, with the run's optimiser.
     # It is kept in the run folder under its name: whoever asks again, or resumes, gets the same one.
-    fit_reference: Callable[[str, Indices, int], Reference] = _no_references
+    fit_reference: Callable[[str, Indices, int], ReferencePolicy] = _no_references
 
-    @property
-    def target(self) -> int:
-        """The target's domain number; one that no window has where there is no target."""
-        return len(self.domains) - (1 if self.has_target else 0)
+    def fit_target_reference(self, share: float) -> ReferencePolicy:
+        """A policy trained on the target alone, for ``share`` of the run's gradient steps."""
+        steps = max(1, round(share * self.epochs * self.steps_per_epoch))
+        return self.fit_reference(f"target-only-{steps}", self.target_windows, steps)
 
-    @property
-    def target_windows(self) -> Indices:
-        """Indices of all target windows."""
-        return np.flatnonzero(self.windows.domain == self.target)
 
-    @property
-    def source_windows(self) -> Indices:
-        """Indices of all source windows."""
-        return np.flatnonzero(self.windows.domain != self.target)
+def choose_features(measured: Measurements | Encoding, features: Features) -> Tensor:
+    """Embeddings of the images alone ("vision"), or of the whole observation ("obs")."""
+    return measured.vision if features == "vision" else measured.observation
+
+
+class Stateful(Protocol):
+    """Whatever changes during a run."""
+
+    def state_dict(self) -> State:
+        """Everything that changes, as arrays."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take up a state of `state_dict`, to the bit."""
+        ...
+
+
+def join_states(parts: Mapping[str, Stateful]) -> State:
+    """The states of several parts as one, each name behind that of its part."""
+    return {
+        f"{part}/{name}": array
+        for part, stateful in parts.items()
+        for name, array in stateful.state_dict().items()
+    }
+
+
+def split_states(parts: Mapping[str, Stateful], state: Mapping[str, NDArray[Any]]) -> None:
+    """The inverse of `join_states`: every part takes up its own."""
+    own: dict[str, State] = {part: {} for part in parts}
+    for name, array in state.items():
+        part, _, rest = name.partition("/")
+        if part not in own:
+            raise UserError(f"the checkpoint belongs to another method: it has '{part}'")
+        own[part][rest] = array
+    for part, stateful in parts.items():
+        stateful.load_state_dict(own[part])
 
 
 @dataclass(frozen=True)
@@ -115,6 +142,11 @@ class Method(ABC):
             raise UserError("this method needs target demonstrations; say --target FILE")
 
     @classmethod
+    def default_options(cls) -> Any:
+        """The options of a run that says none."""
+        return cls.Options()
+
+    @classmethod
     def check(cls, options: Any, *, epochs: int) -> None:
         """Refuse options that contradict the rest of the run, before any data is read."""
         return
@@ -125,6 +157,15 @@ class Method(ABC):
 
     def weights(self, index: Tensor) -> Tensor | None:
         """What each sample of a mini-batch weighs, (B,); None is one for all."""
+        return None
+
+    def noise_weights(self, index: Tensor, timesteps: Tensor) -> Tensor | None:
+        """What the loss of each sample weighs at each of its noise levels, (draws, B); None is one for all.
+
+        Args:
+            index: windows of a mini-batch, (B,).
+            timesteps: their diffusion steps, (draws, B), from 0 (no noise) on.
+        """
         return None
 
     @property
@@ -149,7 +190,7 @@ class Method(ABC):
         """AdamW's weight decay during the coming epoch."""
         return self.context.weight_decay
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> State:
         """Everything that changes, as arrays."""
         return {}
 

@@ -47,7 +47,7 @@ class CoTraining(Method):
         super().__init__(options, context)
         self._shares: NDArray[np.float64] | None = None  # of every domain, where another run decides
         if options.match_run is not None:
-            self._shares = final_shares(options.match_run, context.domains)
+            self._shares = final_shares(options.match_run, context.domains.names)
 
     def batches(self, epoch: int) -> Indices:
         """Mixed windows, or with the natural ratio all windows shuffled."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from beacon.methods.balanced import check_cameras, check_ratio, check_share, check_strengths, target_count
-from beacon.methods.base import Indices, Method, MethodContext
+from beacon.methods.base import Features, Indices, Method, MethodContext, choose_features
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +29,7 @@ class MmdOptions:
     # small batches need ("energy-unbiased"); or the "rbf" kernels of the paper's citation.
     kernel: Literal["energy", "energy-unbiased", "rbf"] = "energy"
     # Features that are compared: of the images alone, or of the whole observation.
-    features: Literal["vision", "obs"] = "vision"
+    features: Features = "vision"
     # Share of target windows in a mini-batch, so that there are enough to compare with. What is cloned stays
     # as --ratio says: losses are weighted accordingly. UOT's configuration has 0.5.
     target_share: float = 0.25
@@ -56,6 +56,7 @@ class Mmd(Method):
             (1 - options.ratio) * size / targets,
             options.ratio * size / (size - targets),
         ).astype(np.float32)
+        self._on_device: Tensor | None = None  # the same where the policy is
 
     def batches(self, epoch: int) -> Indices:
         """The same number of target windows in every mini-batch, the rest source, all drawn uniformly."""
@@ -70,18 +71,16 @@ class Mmd(Method):
         """What brings the mix back to the ratio."""
         import torch
 
-        return torch.from_numpy(self._weight[index.cpu().numpy()]).to(index.device)
+        if self._on_device is None or self._on_device.device != index.device:
+            self._on_device = torch.from_numpy(self._weight).to(index.device)
+        return self._on_device[index]
 
     def extra_loss(self, batch: WindowBatch, encoding: Encoding, losses: Tensor) -> Tensor | None:
         """Strength × distance between the features of both sides."""
-        from beacon.methods.losses import energy_distance, multi_kernel_mmd
+        from beacon.methods.auxiliary.feature_distance import feature_distance
 
-        features = encoding.vision if self.options.features == "vision" else encoding.observation
-        features = features.float()
+        features = choose_features(encoding, self.options.features).float()
         on_target = batch.domain == self.context.target
         source, target = features[~on_target], features[on_target]
         strength: float = self.options.strength
-        if self.options.kernel == "rbf":
-            return strength * multi_kernel_mmd(source, target)
-        unbiased = self.options.kernel == "energy-unbiased"
-        return strength * energy_distance(source, target, unbiased=unbiased)
+        return strength * feature_distance(source, target, self.options.kernel)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.errors import UserError
-from beacon.methods.base import EpochReport, Indices, Method, MethodContext, Reference
+from beacon.methods.base import EpochReport, Indices, Method, MethodContext, ReferencePolicy
 from beacon.methods.sampling import mixture
 
 REFERENCE = "natural-mix"  # its name in the run folder
@@ -83,7 +83,7 @@ class Remix(Method):
         )
         self.mean: Vector = self.alpha.copy()  # over the updates so far
         self._updates = 0
-        self._reference: Reference | None = None
+        self._reference: ReferencePolicy | None = None
 
     def batches(self, epoch: int) -> Indices:
         """Domains by α, windows of a domain uniformly."""
@@ -101,7 +101,7 @@ class Remix(Method):
             self._updates += 1
             self.mean = self.mean + (self.alpha - self.mean) / self._updates
         scalars: dict[str, float] = {}
-        for number, name in enumerate(context.domains):
+        for number, name in enumerate(context.domains.names):
             scalars[f"mixture/{name}"] = float(self.alpha[number])
             scalars[f"mean_mixture/{name}"] = float(self.mean[number])
             scalars[f"excess/{name}"] = float(excess[number])

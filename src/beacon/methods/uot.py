@@ -11,7 +11,7 @@ import numpy as np
 from beacon.data.errors import listing
 from beacon.errors import UserError
 from beacon.methods.balanced import check_cameras, check_ratio, check_share, check_strengths, target_count
-from beacon.methods.base import Indices, Method, MethodContext
+from beacon.methods.base import Features, Indices, Method, MethodContext, choose_features
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +46,7 @@ class UotOptions:
     # position.
     label: str = POSITION
     # Features that are aligned: of the images alone, or of the whole observation.
-    features: Literal["vision", "obs"] = "vision"
+    features: Features = "vision"
     # Draw "aligned" pairs by dynamic time warping, or source windows at random ("unpaired").
     pairs: Literal["aligned", "unpaired"] = "aligned"
     # How sharply source demonstrations far from the target demonstration are avoided; UOT: 10.
@@ -97,6 +97,7 @@ class Uot(Method):
             np.array([(1 - options.ratio) * size / pairs, 0.0, options.ratio * size / (size - 2 * pairs)]),
             [pairs, pairs, size - 2 * pairs],
         ).astype(np.float32)
+        self._on_device: Tensor | None = None  # the same where the policy is
 
     def batches(self, epoch: int) -> Indices:
         """Target windows, as many partners in the same order, then source windows drawn uniformly."""
@@ -116,14 +117,16 @@ class Uot(Method):
         """Zero for partners; for the others what brings the mix to the ratio."""
         import torch
 
-        return torch.from_numpy(self._weight).to(index.device)
+        if self._on_device is None or self._on_device.device != index.device:
+            self._on_device = torch.from_numpy(self._weight).to(index.device)
+        return self._on_device
 
     def extra_loss(self, batch: WindowBatch, encoding: Encoding, losses: Tensor) -> Tensor | None:
         """Strength × ⟨π, M⟩ of the pairs."""
         from beacon.methods.losses import pair_costs, transport_loss
 
         options, pairs = self.options, self._pairs
-        features = encoding.vision if options.features == "vision" else encoding.observation
+        features = choose_features(encoding, options.features)
         # Where the window stands now; (2P, d), in the units of the data.
         labels = batch.proprio[options.label][: 2 * pairs, -1].to(features.device)
         costs = pair_costs(

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from beacon.analysis.alignment import balanced_pool, cross_domain_neighbours
-from beacon.weighting import KNN, DiscrepancyInputs, DomainClassifier
+from beacon.weighting import KNN, DomainClassifier, RefreshInputs
 from beacon.weighting.discrepancy.neighbors import nearest
 
 NEIGHBOURS = 10
@@ -45,7 +45,7 @@ def measure_alignment(
     if not source.any() or not target.any():
         return Alignment(None, None, None, None)
     tensor = torch.from_numpy(np.ascontiguousarray(features))
-    inputs = DiscrepancyInputs(
+    inputs = RefreshInputs(
         source=tensor[source],
         target=tensor[target],
         source_domains=np.zeros(int(source.sum()), np.int64),

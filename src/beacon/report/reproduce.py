@@ -23,7 +23,7 @@ def train_command(config: TrainConfig, out: Path) -> str:
     if config.preset != "cpu":
         words += ["--preset", config.preset]
     words += option_words(config.data, preset_data(config.preset))
-    words += option_words(config.options, METHODS[config.method].Options())
+    words += option_words(config.options, METHODS[config.method].default_options())
     words += option_words(config.optimization, optimization)
     words += option_words(config.policy, policy, prefix="policy.")
     words += option_words(config.run, RunOptions())

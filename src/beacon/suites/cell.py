@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from beacon.errors import UserError
-from beacon.plain import to_plain
+from beacon.plain import changed, to_plain
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
 
 FORMAT = 1  # of the keys
@@ -118,7 +118,7 @@ class Cell:
 
         policy, optimization = preset_config(self.preset)
         parts = {
-            "options": changed(METHODS[self.method].Options(), self.options),
+            "options": changed(METHODS[self.method].default_options(), self.options),
             "optimization": replace(changed(optimization, self.optimization), seed=self.seed),
             "policy": changed(policy, self.policy),
         }
@@ -171,7 +171,7 @@ class Cell:
         source = tuple(data / one.file_name for one in self.sources) if self.uses_source else ()
         return TrainConfig(
             method=self.method,
-            options=changed(METHODS[self.method].Options(), overrides),
+            options=changed(METHODS[self.method].default_options(), overrides),
             preset="paper" if self.preset == "paper" else "cpu",
             data=DataOptions(
                 source=source,
@@ -188,21 +188,6 @@ class Cell:
         """Gradient steps of the run."""
         _, optimization = preset_config(self.preset)
         return int(self.optimization.get("steps", optimization.steps))
-
-
-def changed(options: Any, overrides: Mapping[str, Any]) -> Any:
-    """A dataclass with some of its fields, also nested ones, set anew."""
-    known = {entry.name for entry in fields(options)}
-    values = {}
-    for name, value in overrides.items():
-        if name not in known:
-            raise UserError(f"{type(options).__name__} has no option '{name}'")
-        current = getattr(options, name)
-        if is_dataclass(current) and isinstance(value, Mapping):
-            values[name] = changed(current, value)
-        else:
-            values[name] = tuple(value) if isinstance(value, list) else value
-    return replace(options, **values)
 
 
 def _both(cell: Cell) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from beacon.errors import UserError
-from beacon.plain import OMIT_DEFAULT, from_plain, to_plain
+from beacon.methods.auxiliary import AuxiliaryLoss
+from beacon.plain import OMIT_DEFAULT, changed, from_plain, to_plain
 from beacon.policy.config import PolicyConfig, preset_policy
 from beacon.ranges import Range, check_ranges
 from beacon.yaml_files import read_yaml
@@ -142,6 +143,7 @@ class TrainConfig:
     method: str
     options: Any  # the method's own Options
     preset: Preset = "cpu"
+    auxiliary: tuple[AuxiliaryLoss, ...] = ()  # losses that are added to the policy's, whatever the method
     data: DataOptions = field(default_factory=DataOptions)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     optimization: OptimizationOptions = field(default_factory=OptimizationOptions)
@@ -188,15 +190,26 @@ class TrainConfig:
         method = from_plain(str, values["method"], "method")
         if method not in METHODS:
             raise UserError(f"method: there is no '{method}'; choose one of {', '.join(METHODS)}")
-        unknown = [str(name) for name in values if name not in ("method", "options", "preset", *SECTIONS)]
+        known = ("method", "options", "preset", "auxiliary", *SECTIONS)
+        unknown = [str(name) for name in values if name not in known]
         if unknown:
             raise UserError(f"{unknown[0][:80]}: there is no such part of a configuration")
         return cls(
             method=method,
-            options=from_plain(METHODS[method].Options, values["options"], "options"),
+            options=_method_options(method, values["options"]),
             preset=from_plain(Preset, values["preset"], "preset"),
+            auxiliary=from_plain(tuple[AuxiliaryLoss, ...], values.get("auxiliary", ()), "auxiliary"),
             **{name: from_plain(section, values[name], name) for name, section in SECTIONS.items()},
         )
+
+
+def _method_options(method: str, values: Any) -> Any:
+    """The options of a method from plain values; those that are missing are the method's own defaults."""
+    from beacon.methods import METHODS
+
+    if not isinstance(values, Mapping):
+        raise UserError("options: a mapping of options expected")
+    return changed(METHODS[method].default_options(), values, "options")
 
 
 SECTIONS: dict[str, type[Any]] = {

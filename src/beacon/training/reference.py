@@ -23,8 +23,10 @@ from beacon.training.optimization import learning_rate, make_optimizer
 
 
 @dataclass(frozen=True, eq=False)
-class ReferencePolicy:
-    """A policy that no longer changes, and what it says of windows; see `beacon.methods.base.Reference`."""
+class TrainedReference:
+    """A policy that no longer changes, and what it says of windows; see
+    `beacon.methods.base.ReferencePolicy`.
+    """
 
     policy: DiffusionPolicy
     measure: Callable[[Indices, int, int], Measurements]

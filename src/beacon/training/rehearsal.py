@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from beacon.methods import Measurements
-from beacon.methods.base import Indices, Reference
+from beacon.methods.base import Indices, ReferencePolicy
 from beacon.runs import RunFolder
 from beacon.training.config import TrainConfig
 from beacon.training.summary import summarize_run
@@ -129,7 +129,7 @@ class _Rehearsal(Trainer):
         self.left_out += took * (len(index) / min(SAMPLE, len(index)) - 1)
         return Measurements(sample.losses[rows], sample.vision[rows], sample.observation[rows])
 
-    def _fit_reference(self, name: str, members: Indices, steps: int) -> Reference:
+    def _fit_reference(self, name: str, members: Indices, steps: int) -> ReferencePolicy:
         started = time.perf_counter()
         reference = super()._fit_reference(name, members, FEWEST)
         self.reference_steps += steps

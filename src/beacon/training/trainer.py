@@ -13,7 +13,7 @@ from torch import Tensor
 
 from beacon.data import WindowBatch, Windows
 from beacon.methods import METHODS, Measurements, MethodContext
-from beacon.methods.base import Indices, Reference
+from beacon.methods.base import Indices, ReferencePolicy, join_states, split_states
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.randomness import generator
 from beacon.runs import RunFolder, WeightHistory, describe
@@ -25,7 +25,7 @@ from beacon.training.devices import choose_device
 from beacon.training.loading import load_training_data, load_validation_set
 from beacon.training.metrics import Metrics, RunningMeans, check_loggers
 from beacon.training.optimization import diverged, half_squared_norm, learning_rate, make_optimizer
-from beacon.training.reference import ReferencePolicy, fit_reference
+from beacon.training.reference import TrainedReference, fit_reference
 from beacon.training.stored_config import check_same
 from beacon.training.summary import summarize_run
 from beacon.training.window_measurer import WindowMeasurer, normalise, of_source
@@ -94,7 +94,7 @@ class Trainer:
         self.measurer = self._measurer(self.policy, self.windows)
         self.context = MethodContext(
             windows=self.windows,
-            domains=self.domains.names,
+            domains=self.domains,
             seed=optimization.seed,
             epochs=optimization.epochs,
             steps_per_epoch=optimization.steps_per_epoch,
@@ -102,10 +102,14 @@ class Trainer:
             weight_decay=optimization.weight_decay,
             measure=self._measure,
             capacity=lambda: half_squared_norm(self.policy),
-            has_target=self.domains.target is not None,
             fit_reference=self._fit_reference,
         )
         self.method = METHODS[config.method](config.options, self.context)
+        self.auxiliary = {
+            f"{number}-{loss.part_name}": built
+            for number, loss in enumerate(config.auxiliary)
+            if (built := loss.build(self.context)) is not None
+        }
         self.validation = self._load_validation()
         self.loader = BatchLoader(self.windows, optimization.batch_size, self.device)
         self.progress = Progress(0, 0)
@@ -130,7 +134,7 @@ class Trainer:
             self.progress, state = load_checkpoint(
                 folder.path, config.digest(), self.policy, self.ema, self.optimizer
             )
-            self.method.load_state_dict(state)
+            split_states({"method": self.method, **self.auxiliary}, state)
             history.restore(self.progress.epoch, self.progress.step)
         folder.rewind_metrics(self.progress.step)
         if started is not None:
@@ -206,24 +210,30 @@ class Trainer:
     def _loss(self, batch: WindowBatch, step: int) -> tuple[Tensor, Encoding, Tensor]:
         """Per-sample losses, the encoding, and the scalar to minimise."""
         draw = generator(self.config.optimization.seed, STEP, step)
-        losses, encoding = self._sample_losses(self.policy, batch, draw)
+        by_draw, timesteps, encoding = self._sample_losses(self.policy, batch, draw)
+        losses = by_draw.mean(dim=0)
+        at_noise = self.method.noise_weights(batch.index, timesteps)
+        counted = losses if at_noise is None else (at_noise * by_draw).mean(dim=0)
         weights = self.method.weights(batch.index)
-        loss = losses.mean() if weights is None else (weights * losses).mean()
+        loss = counted.mean() if weights is None else (weights * counted).mean()
         extra = self.method.extra_loss(batch, encoding, losses)
-        return losses, encoding, loss if extra is None else loss + extra
+        loss = loss if extra is None else loss + extra
+        for auxiliary in self.auxiliary.values():
+            loss = loss + auxiliary.loss(batch, encoding)
+        return losses, encoding, loss
 
     def _sample_losses(
         self, policy: DiffusionPolicy, batch: WindowBatch, draw: torch.Generator
-    ) -> tuple[Tensor, Encoding]:
-        """Every sample's loss, with crops and noise as ``draw`` says, and the encoding."""
+    ) -> tuple[Tensor, Tensor, Encoding]:
+        """Losses and timesteps (draws, B), with crops and noise as ``draw`` says, and the encoding."""
         config = self.config.policy
         actions, proprio = normalise(self.normalizer, batch, self.device)
         with self._autocast():
             source = of_source(batch.domain, self.domains.target_index)
             encoding = policy.encode(batch.images, proprio, crop_generator=draw, of_source=source)
             noise, timesteps = policy.draw_noise(len(batch), config.draws, draw, stratified=config.stratified)
-            losses = policy.per_sample_loss(encoding.observation, actions, noise, timesteps).mean(dim=0)
-        return losses, encoding
+            losses = policy.per_sample_loss(encoding.observation, actions, noise, timesteps)
+        return losses, timesteps, encoding
 
     def _autocast(self) -> torch.autocast:
         enabled = self.device.type == "cuda" and self.config.run.precision == "bfloat16"
@@ -242,13 +252,14 @@ class Trainer:
         with self._autocast():
             return measurer(index, draws, seed)
 
-    def _fit_reference(self, name: str, members: Indices, steps: int) -> Reference:
+    def _fit_reference(self, name: str, members: Indices, steps: int) -> ReferencePolicy:
         """Train a policy on some windows alone, or take it from the run folder."""
         options = self.config.optimization
         policy = DiffusionPolicy(self.policy.spec, self.config.policy, seed=options.seed).to(self.device)
 
         def losses(batch: WindowBatch, step: int) -> Tensor:
-            return self._sample_losses(policy, batch, generator(options.seed, REFERENCE, step))[0]
+            by_draw, _, _ = self._sample_losses(policy, batch, generator(options.seed, REFERENCE, step))
+            return by_draw.mean(dim=0)
 
         fit_reference(policy, losses, self.loader, members, steps, options, self.folder.reference(name))
         measurer = self._measurer(policy, self.windows)
@@ -256,7 +267,7 @@ class Trainer:
         def measure(index: Indices, draws: int, number: int) -> Measurements:
             return self._measured(measurer, index, draws, (options.seed, REFRESH, number))
 
-        return ReferencePolicy(policy, measure, measurer.actions)
+        return TrainedReference(policy, measure, measurer.actions)
 
     def _load_validation(self) -> WindowMeasurer | None:
         path = self.config.data.validation
@@ -290,7 +301,7 @@ class Trainer:
             self.policy,
             self.ema,
             self.optimizer,
-            self.method.state_dict(),
+            join_states({"method": self.method, **self.auxiliary}),
             normalization=self.normalizer.affine(),
             preset=self.config.preset,
             configuration=self.config.digest(),

@@ -1,8 +1,8 @@
 """The heart of BEACON: per-sample losses and embeddings in, weights out.
 
-Discrepancies → objective → update → projection. NumPy arrays or torch tensors in, arrays out; nothing
-else of beacon is needed. `Reweighter` is all of it in one object.
-Everything loads on first use, so that a command line can read `WeightingConfig` without waiting for torch.
+Discrepancies and checks → objective → solver → weights. NumPy arrays or torch tensors in, arrays out.
+`Reweighter` is all of it in one object. Everything loads on first use, so that a command line can read the
+options without waiting for torch.
 """
 
 from __future__ import annotations
@@ -12,89 +12,118 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from beacon.weighting.bound import BoundReport, bound_report
+    from beacon.weighting.checks import (
+        CHECKS,
+        BuiltCheck,
+        Check,
+        InverseDynamicsCheck,
+        NeighborActionCheck,
+    )
     from beacon.weighting.config import WeightingConfig
-    from beacon.weighting.convex import ConvexSolution, convex_update
     from beacon.weighting.discrepancy import (
+        DISCREPANCIES,
         KNN,
         Discrepancy,
-        DiscrepancyInputs,
-        DiscrepancyWarning,
         DomainClassifier,
         KNNJoint,
         KNNRelative,
-        Localized,
+        LocalizedEstimator,
         localized_discrepancy,
     )
-    from beacon.weighting.multisource import MultiSourceSteps, TwoLevelWeights, multisource_update
+    from beacon.weighting.inputs import DiscrepancyWarning, PerSample, RefreshInputs
     from beacon.weighting.objective import ObjectiveTerms, Strengths, objective_terms
-    from beacon.weighting.projection import (
+    from beacon.weighting.problem import WeightProblem, Weights
+    from beacon.weighting.reweighter import RefreshReport, Reweighter, WeightingWarning
+    from beacon.weighting.solvers import SOLVERS, Minimiser, Solver, Steps
+    from beacon.weighting.solvers.minimiser import ConvexSolution, minimise
+    from beacon.weighting.solvers.projection import (
         BudgetWarning,
         project_budget,
         project_budget_bisection,
         project_simplex,
     )
-    from beacon.weighting.reweighter import RefreshReport, Reweighter
-    from beacon.weighting.stochastic import stochastic_update
+    from beacon.weighting.solvers.steps import stochastic_steps
 
+_HOMES = {
+    "CHECKS": "checks",
+    "DISCREPANCIES": "discrepancy",
+    "KNN": "discrepancy",
+    "SOLVERS": "solvers",
+    "BoundReport": "bound",
+    "BudgetWarning": "solvers.projection",
+    "BuiltCheck": "checks",
+    "Check": "checks",
+    "ConvexSolution": "solvers.minimiser",
+    "Discrepancy": "discrepancy",
+    "DiscrepancyWarning": "inputs",
+    "DomainClassifier": "discrepancy",
+    "InverseDynamicsCheck": "checks",
+    "KNNJoint": "discrepancy",
+    "KNNRelative": "discrepancy",
+    "LocalizedEstimator": "discrepancy",
+    "Minimiser": "solvers",
+    "NeighborActionCheck": "checks",
+    "ObjectiveTerms": "objective",
+    "PerSample": "inputs",
+    "RefreshInputs": "inputs",
+    "RefreshReport": "reweighter",
+    "Reweighter": "reweighter",
+    "Solver": "solvers",
+    "Steps": "solvers",
+    "Strengths": "objective",
+    "WeightProblem": "problem",
+    "WeightingConfig": "config",
+    "WeightingWarning": "reweighter",
+    "Weights": "problem",
+    "bound_report": "bound",
+    "localized_discrepancy": "discrepancy",
+    "minimise": "solvers.minimiser",
+    "objective_terms": "objective",
+    "project_budget": "solvers.projection",
+    "project_budget_bisection": "solvers.projection",
+    "project_simplex": "solvers.projection",
+    "stochastic_steps": "solvers.steps",
+}
 __all__ = [
+    "CHECKS",
+    "DISCREPANCIES",
     "KNN",
+    "SOLVERS",
     "BoundReport",
     "BudgetWarning",
+    "BuiltCheck",
+    "Check",
     "ConvexSolution",
     "Discrepancy",
-    "DiscrepancyInputs",
     "DiscrepancyWarning",
     "DomainClassifier",
+    "InverseDynamicsCheck",
     "KNNJoint",
     "KNNRelative",
-    "Localized",
-    "MultiSourceSteps",
+    "LocalizedEstimator",
+    "Minimiser",
+    "NeighborActionCheck",
     "ObjectiveTerms",
+    "PerSample",
+    "RefreshInputs",
     "RefreshReport",
     "Reweighter",
+    "Solver",
+    "Steps",
     "Strengths",
-    "TwoLevelWeights",
+    "WeightProblem",
     "WeightingConfig",
+    "WeightingWarning",
+    "Weights",
     "bound_report",
-    "convex_update",
     "localized_discrepancy",
-    "multisource_update",
+    "minimise",
     "objective_terms",
     "project_budget",
     "project_budget_bisection",
     "project_simplex",
-    "stochastic_update",
+    "stochastic_steps",
 ]
-
-_HOMES = {
-    "KNN": "discrepancy",
-    "BoundReport": "bound",
-    "BudgetWarning": "projection",
-    "ConvexSolution": "convex",
-    "Discrepancy": "discrepancy",
-    "DiscrepancyInputs": "discrepancy",
-    "DiscrepancyWarning": "discrepancy",
-    "DomainClassifier": "discrepancy",
-    "KNNJoint": "discrepancy",
-    "KNNRelative": "discrepancy",
-    "Localized": "discrepancy",
-    "MultiSourceSteps": "multisource",
-    "ObjectiveTerms": "objective",
-    "RefreshReport": "reweighter",
-    "Reweighter": "reweighter",
-    "Strengths": "objective",
-    "TwoLevelWeights": "multisource",
-    "WeightingConfig": "config",
-    "bound_report": "bound",
-    "convex_update": "convex",
-    "localized_discrepancy": "discrepancy",
-    "multisource_update": "multisource",
-    "objective_terms": "objective",
-    "project_budget": "projection",
-    "project_budget_bisection": "projection",
-    "project_simplex": "projection",
-    "stochastic_update": "stochastic",
-}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from beacon.weighting.checks import finite_vector, non_negative_vector, to_numpy
+from beacon.weighting.validation import finite_vector, non_negative_vector, to_numpy
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def bound_report(
         rademacher: an estimate of the weighted Rademacher complexity.
         delta: the bound may fail with this probability.
     """
-    mask = to_numpy(is_target).astype(bool)
+    mask = to_numpy("is_target", is_target).astype(bool)
     if mask.ndim != 1 or not mask.any():
         raise ValueError("is_target: must be a vector with at least one target sample")
     weights = non_negative_vector("q", q, mask.size)

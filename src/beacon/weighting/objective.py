@@ -1,6 +1,6 @@
 """BEACON's objective for fixed policy parameters, term by term, and its gradients.
 
-    F(q) = Σ q_i (ℓ_i + λ_d d_i) + γ ‖q‖_∞ R(θ) + λ1 ‖q − p0‖₁ + λ2 ‖q‖₂²          (paper, equation 5)
+    F(q) = Σ q_i (ℓ_i + λ_d d_i) + γ ‖q‖_∞ R(θ) + λ1 ‖q − p0‖₁ + λ2 ‖q‖₂²          (paper, equation 6)
 
 With several source domains q_i = w_{s(i)} q̃_i on the sources, q_j = q̃_j on the target, and
 ρ1 ‖w − w0‖₁ + ρ2 ‖w‖₂² is added (paper, appendix B.3).
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from beacon.weighting.checks import Ids, Vector
+from beacon.weighting.validation import Ids, Vector
 
 TARGET = -1  # in a vector of source-domain ids: this sample belongs to the target
 

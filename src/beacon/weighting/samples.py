@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from beacon.weighting.checks import Ids, Mask, Vector, episode_ids, to_numpy
-from beacon.weighting.discrepancy import DiscrepancyInputs
-from beacon.weighting.discrepancy.base import Label
+from beacon.weighting.inputs import Label, RefreshInputs
 from beacon.weighting.objective import TARGET
+from beacon.weighting.validation import Ids, Mask, Vector, number_episodes, to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,14 +22,17 @@ class Samples:
     target_label: Label
     source_labels: tuple[Label, ...]  # sorted
     source: Ids  # (N,) index into source_labels, or TARGET
-    episodes: Ids | None  # (N,)
+    episodes: Ids | None  # (N,) index into episode_labels
+    episode_labels: tuple[Label, ...] = ()  # as the user gave them, sorted
 
     @classmethod
     def read(cls, domains: Any, target: Label, episodes: Any = None) -> Samples:
         """Check and number the labels that a user gives, one per sample."""
         source_labels, source = _number_domains(domains, target)
-        ids = None if episodes is None else episode_ids(episodes, len(source))
-        return cls(target, source_labels, source, ids)
+        if episodes is None:
+            return cls(target, source_labels, source, None)
+        episode_labels, ids = number_episodes(episodes, len(source))
+        return cls(target, source_labels, source, ids, episode_labels)
 
     def __len__(self) -> int:
         return self.source.size
@@ -64,10 +66,10 @@ class Samples:
 
     def split(
         self, embeddings: torch.Tensor | None, actions: torch.Tensor | None, seed: int, progress: float
-    ) -> DiscrepancyInputs:
+    ) -> RefreshInputs:
         """What a discrepancy estimator gets to see of these features and action chunks."""
         target, source = self.on_target, ~self.on_target
-        return DiscrepancyInputs(
+        return RefreshInputs(
             source=_rows(embeddings, source),
             target=_rows(embeddings, target),
             source_domains=self.source[source],
@@ -88,7 +90,7 @@ def _rows(matrix: torch.Tensor | None, chosen: Mask) -> torch.Tensor | None:
 
 def _number_domains(domains: Any, target: Label) -> tuple[tuple[Label, ...], Ids]:
     """The source labels, sorted, and for every sample the index of its source domain or `TARGET`."""
-    array = to_numpy(domains)
+    array = to_numpy("domains", domains)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"domains: expected one label per sample, got shape {array.shape}")
     if array.dtype.kind not in "iuU":
@@ -104,6 +106,6 @@ def _number_domains(domains: Any, target: Label) -> tuple[tuple[Label, ...], Ids
         raise ValueError(f"target: no sample is of the target domain {target!r}; domains has {names}")
     if len(names) == 1:
         raise ValueError(f"domains: every sample is of the target domain {target!r}; there is no source")
-    place = names.index(target)
-    source = np.where(index == place, TARGET, index - (index > place)).astype(np.int64)
+    number = names.index(target)
+    source = np.where(index == number, TARGET, index - (index > number)).astype(np.int64)
     return tuple(name for name in names if name != target), source

@@ -1,25 +1,32 @@
-"""A domain classifier: how surely a sample is recognised as source (paper, appendix D)."""
+"""A domain classifier: how surely a sample is recognised as source (paper, appendix C)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from beacon.weighting.checks import Ids, Vector
-from beacon.weighting.discrepancy.base import Discrepancy, DiscrepancyInputs
+from beacon.weighting.discrepancy.base import DISCREPANCIES, Discrepancy
+from beacon.weighting.inputs import PerSample, RefreshInputs
+from beacon.weighting.validation import Ids, Vector
+
+if TYPE_CHECKING:
+    import torch
 
 
+@DISCREPANCIES.register("classifier")
 @dataclass(frozen=True)
-class DomainClassifier:
+class DomainClassifier(Discrepancy):
     """d_i = 1 − g(φ_i), with g a logistic regression that tells target (1) from source (0).
 
     The larger domain is undersampled, without replacement, to the size of the smaller one. When there
     are about as many features as samples, g separates anything and all d go to one: ``folds`` > 1 scores
     every sample by a classifier that has not seen it, nor its demonstration where ids are given.
-    The AUC, and 2·AUC − 1, are over the samples that the classifiers were fitted on.
+
+    Logged: ``auc``, over all source and target samples as in the paper, ``separability`` = 2·auc − 1, and
+    ``auc_fitted``, over the samples that the classifier was fitted on, which is larger.
     """
 
     folds: int = 0  # of the cross-fitting; 0: none (paper)
@@ -33,7 +40,7 @@ class DomainClassifier:
         if not self.inverse_penalty > 0:
             raise ValueError(f"inverse_penalty: must be above 0, got {self.inverse_penalty}")
 
-    def __call__(self, inputs: DiscrepancyInputs) -> Discrepancy:
+    def __call__(self, inputs: RefreshInputs) -> PerSample:
         """The discrepancy of every source sample."""
         from sklearn.metrics import roc_auc_score
 
@@ -42,25 +49,27 @@ class DomainClassifier:
         size = min(len(source), len(target))
         chosen_source = rng.permutation(len(source))[:size]
         chosen_target = rng.permutation(len(target))[:size]
-        pool = np.concatenate([source[chosen_source], target[chosen_target]])
-        truth = np.repeat([0, 1], size)
+        everyone = np.concatenate([source, target])
+        fitted = np.concatenate([chosen_source, len(source) + chosen_target])  # rows of everyone
+        truth = np.repeat([0, 1], [len(source), len(target)])
         if self.folds == 0:
-            posterior = self._fit(pool, truth, pool)
-            scores = self._fit(pool, truth, source)
+            posterior = self._fit(everyone[fitted], truth[fitted], everyone)
         else:
-            fold_of_source, fold_of_target = self._assign_folds(inputs, len(source), len(target), rng)
-            fold_of_pool = np.concatenate([fold_of_source[chosen_source], fold_of_target[chosen_target]])
-            posterior, scores = np.empty(len(pool)), np.empty(len(source))
-            for fold in range(fold_of_source.max() + 1):
-                train, test, rest = fold_of_pool != fold, fold_of_pool == fold, fold_of_source == fold
-                held_out = np.concatenate([pool[test], source[rest]])
-                predicted = self._fit(pool[train], truth[train], held_out)
-                posterior[test], scores[rest] = np.split(predicted, [np.count_nonzero(test)])
+            fold_of = np.concatenate(self._assign_folds(inputs, len(source), len(target), rng))
+            posterior = np.empty(len(everyone))
+            for fold in range(fold_of.max() + 1):
+                train, test = fitted[fold_of[fitted] != fold], fold_of == fold
+                posterior[test] = self._fit(everyone[train], truth[train], everyone[test])
         auc = float(roc_auc_score(truth, posterior))
-        return Discrepancy(1.0 - scores, {"auc": auc, "separability": 2.0 * auc - 1.0})
+        diagnostics = {
+            "auc": auc,
+            "separability": 2.0 * auc - 1.0,
+            "auc_fitted": float(roc_auc_score(truth[fitted], posterior[fitted])),
+        }
+        return PerSample(1.0 - posterior[: len(source)], diagnostics)
 
     def _assign_folds(
-        self, inputs: DiscrepancyInputs, m: int, n: int, rng: np.random.Generator
+        self, inputs: RefreshInputs, m: int, n: int, rng: np.random.Generator
     ) -> tuple[Ids, Ids]:
         """A fold for every sample; all samples of a demonstration share one."""
         source = np.arange(m) if inputs.source_episodes is None else inputs.source_episodes

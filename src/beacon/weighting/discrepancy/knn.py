@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beacon.weighting.checks import Ids
-from beacon.weighting.discrepancy.base import Discrepancy, DiscrepancyInputs, DiscrepancyWarning, ratio
-from beacon.weighting.discrepancy.neighbors import CHUNK_BYTES, nearest
+from beacon.weighting.discrepancy.base import DISCREPANCIES, Discrepancy, ratio
+from beacon.weighting.inputs import DiscrepancyWarning, PerSample, RefreshInputs
+from beacon.weighting.validation import Ids
 
+CHUNK_BYTES = 32 << 20  # of the distance table that exists at any time
 NO_SPREAD = 1e-8
-CAP = 100.0  # no discrepancy is larger than this
+CAP = 100.0
 
 
+@DISCREPANCIES.register("knn")
 @dataclass(frozen=True)
-class KNN:
+class KNN(Discrepancy):
     """d_i = (mean distance of source i to its k nearest targets) / Z (paper, appendix B.2).
 
     Z is the mean over targets of the mean distance to their k nearest *other* targets, so that d ≈ 1
@@ -27,14 +29,16 @@ class KNN:
     k: int = 5  # paper: 4, 5 or 6
     # Neighbours from one demonstration are close in time and make Z small; leave them out (paper: no).
     exclude_same_demo: bool = False
-    cap: float = CAP
+    cap: float = CAP  # no discrepancy is larger
     chunk_bytes: int = CHUNK_BYTES  # bound of the distance table in memory
 
     def __post_init__(self) -> None:
         check_neighbors(self.k, self.cap)
 
-    def __call__(self, inputs: DiscrepancyInputs) -> Discrepancy:
+    def __call__(self, inputs: RefreshInputs) -> PerSample:
         """The discrepancy of every source sample."""
+        from beacon.weighting.discrepancy.neighbors import nearest
+
         source, target = inputs.embeddings()
         distances = nearest(source, target, self.k, chunk_bytes=self.chunk_bytes).mean_distance()
         spread = self._spread(inputs)
@@ -48,11 +52,13 @@ class KNN:
                 stacklevel=2,
             )
             if spread < NO_SPREAD:
-                return Discrepancy(np.zeros(len(source)), diagnostics)
-        return Discrepancy(ratio(distances, spread, self.cap), diagnostics)
+                return PerSample(np.zeros(len(source)), diagnostics)
+        return PerSample(ratio(distances, spread, self.cap), diagnostics)
 
-    def _spread(self, inputs: DiscrepancyInputs) -> float:
+    def _spread(self, inputs: RefreshInputs) -> float:
         """Z, or zero where no target has another one to be compared with."""
+        from beacon.weighting.discrepancy.neighbors import nearest
+
         _, target = inputs.embeddings()
         if len(target) < 2:
             return 0.0

@@ -1,6 +1,6 @@
 """The localized labeled discrepancy: how much worse the target can get than the source, near a reference.
 
-    d̂ = max over ‖θ − θ_ref‖₂ ≤ r of  L_target(θ) − L_source(θ),   at least 0       (paper, appendix D)
+    d̂ = max over ‖θ − θ_ref‖₂ ≤ r of  L_target(θ) − L_source(θ),   at least 0       (paper, appendix C)
 
 found by projected ascent on the same with a penalty β‖θ − θ_ref‖². One number per source domain; it
 moves mass between domains and leaves the ranking of samples to their losses.
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from beacon.weighting.checks import Vector
-from beacon.weighting.discrepancy.base import Discrepancy, DiscrepancyInputs, Label
+from beacon.weighting.inputs import Label, PerSample, RefreshInputs
+from beacon.weighting.validation import Vector
 
 Loss = Callable[[Vector, Label], float]  # mean loss over all samples of a domain, at flat parameters θ
 Gradient = Callable[[Vector, Label], Vector]  # its gradient over θ; may be an estimate from a mini-batch
@@ -94,9 +95,20 @@ def localized_discrepancy(
     return LocalizedResult(max(0.0, *gaps), radius, np.array(gaps), best)
 
 
-@dataclass(frozen=True)
-class Localized:
-    """The localized discrepancy of every source domain, computed once; see `localized_discrepancy`."""
+@dataclass(frozen=True, eq=False)
+class LocalizedEstimator:
+    """The localized discrepancy of every source domain, computed once: an estimator for a loop of one's own.
+
+    Args:
+        loss: as for `localized_discrepancy`.
+        gradient: likewise.
+        reference: likewise.
+        radius: likewise.
+        beta: likewise.
+        learning_rate: likewise.
+        steps: likewise.
+        evaluate_every: likewise.
+    """
 
     loss: Loss
     gradient: Gradient
@@ -106,17 +118,20 @@ class Localized:
     learning_rate: float = 1e-4
     steps: int = 500
     evaluate_every: int = 25
-    constant: bool = True
+
+    once: ClassVar[bool] = True
+    default_strength: ClassVar[float] = 1.0
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         if self.radius is not None and not self.radius > 0:
             raise ValueError(f"radius: must be above 0, got {self.radius}")
 
-    def __call__(self, inputs: DiscrepancyInputs) -> Discrepancy:
+    def __call__(self, inputs: RefreshInputs) -> PerSample:
         """The same number for all samples of a source domain."""
-        found = [self._ascend(label, inputs.target_label) for label in inputs.source_labels]
-        diagnostics = {f"localized/{k}": v for k, v in zip(inputs.source_labels, found, strict=True)}
-        return Discrepancy(np.array(found)[inputs.source_domains], diagnostics)
+        values = [self._ascend(label, inputs.target_label) for label in inputs.source_labels]
+        diagnostics = {f"localized/{k}": v for k, v in zip(inputs.source_labels, values, strict=True)}
+        return PerSample(np.array(values)[inputs.source_domains], diagnostics)
 
     def _ascend(self, source: Label, target: Label) -> float:
         result = localized_discrepancy(

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from beacon.weighting.checks import Ids, Vector
+from beacon.weighting.discrepancy.knn import CHUNK_BYTES
+from beacon.weighting.validation import Ids, Vector
 
-CHUNK_BYTES = 32 << 20  # of the distance table that exists at any time
 STRIPS = 4  # that a row of the table is folded into before the selection
 CANCELLATION = 1e-2  # a squared distance below this share of the squared norms is computed again, directly
 

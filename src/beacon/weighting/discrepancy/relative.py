@@ -11,15 +11,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 
-from beacon.weighting.checks import Ids, Vector
-from beacon.weighting.discrepancy.base import Discrepancy, DiscrepancyInputs, DiscrepancyWarning, ratio
-from beacon.weighting.discrepancy.knn import CAP, NO_SPREAD, check_neighbors
-from beacon.weighting.discrepancy.neighbors import CHUNK_BYTES, Neighbors, masked_mean, nearest
-from beacon.weighting.projection import soft_threshold
+from beacon.weighting.discrepancy.base import DISCREPANCIES, Discrepancy, ratio
+from beacon.weighting.discrepancy.knn import CAP, CHUNK_BYTES, NO_SPREAD, check_neighbors
+from beacon.weighting.inputs import DiscrepancyWarning, PerSample, RefreshInputs
+from beacon.weighting.solvers.projection import soft_threshold
+from beacon.weighting.validation import Ids, Vector
+
+if TYPE_CHECKING:
+    import torch
+
+    from beacon.weighting.discrepancy.neighbors import Neighbors
 
 NORMAL_MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 
@@ -27,30 +32,36 @@ NORMAL_MAD = 1.4826  # standard deviation of a normal distribution over its medi
 # whether to leave out the asking sample's own demonstration) -> one number per asking sample
 Measure = Callable[[Ids, Ids | None, bool], Vector]
 # What the neighbours of the asking samples say: (neighbours, asking, answering or None) -> as above
-Summary = Callable[[Neighbors, Ids, Ids | None], Vector]
+Summary = Callable[["Neighbors", Ids, Ids | None], Vector]
 
 
 @dataclass(frozen=True)
-class _Relative:
+class _Relative(Discrepancy):
     """A summary of the k nearest targets over the same summary of random source subsets."""
 
     k: int = 5
     subsets: int = 4  # random subsets that are averaged
-    cap: float = CAP
-    chunk_bytes: int = CHUNK_BYTES  # bound of the distance table in memory
     # Demonstrations of a domain whose mean discrepancies differ by less than so many of its robust standard
-    # deviations count as equally far, and so do domains; 0: every difference counts.
-    tolerance: float = 0.0
+    # deviations count as equally far, and so do domains, so that weights do not follow noise; 0: every
+    # difference counts.
+    outlier_tolerance: float = 0.0
+    floor: float = 1e-3  # least distance to a source subset, as a share of the median one
+    cap: float = CAP  # no discrepancy is larger
+    chunk_bytes: int = CHUNK_BYTES  # bound of the distance table in memory
+
+    needs: ClassVar[frozenset[str]] = frozenset({"embeddings", "episodes"})
 
     def __post_init__(self) -> None:
         check_neighbors(self.k, self.cap)
         if self.subsets < 1:
             raise ValueError(f"subsets: must be at least 1, got {self.subsets}")
-        if not self.tolerance >= 0:
-            raise ValueError(f"tolerance: must be at least 0, got {self.tolerance}")
+        if not self.outlier_tolerance >= 0:
+            raise ValueError(f"outlier_tolerance: must be at least 0, got {self.outlier_tolerance}")
 
-    def __call__(self, inputs: DiscrepancyInputs) -> Discrepancy:
+    def __call__(self, inputs: RefreshInputs) -> PerSample:
         """The discrepancy of every source sample."""
+        from beacon.weighting.discrepancy.neighbors import nearest
+
         source, target = inputs.embeddings()
         groups, _ = inputs.episodes()
         summary = self._summary(inputs)
@@ -58,25 +69,30 @@ class _Relative:
         def measure(queries: Ids, points: Ids | None, leave_out: bool) -> Vector:
             candidates = target if points is None else source[points]
             asking, answering = (groups[queries], groups[points]) if leave_out else (None, None)
-            found = nearest(source[queries], candidates, self.k, asking, answering, self.chunk_bytes)
-            return summary(found, queries, points)
+            neighbors = nearest(source[queries], candidates, self.k, asking, answering, self.chunk_bytes)
+            return summary(neighbors, queries, points)
 
-        found = _relative(inputs, measure, self.subsets, self.cap)
-        if not self.tolerance:
-            return found
-        return Discrepancy(_remarkable(found.values, inputs, self.tolerance), found.diagnostics)
+        relative = _relative(inputs, measure, self.subsets, self.floor, self.cap)
+        if not self.outlier_tolerance:
+            return relative
+        shrunk = _shrink_to_median(relative.values, inputs, self.outlier_tolerance)
+        return PerSample(shrunk, relative.diagnostics)
 
-    def _summary(self, inputs: DiscrepancyInputs) -> Summary:
+    def _summary(self, inputs: RefreshInputs) -> Summary:
         raise NotImplementedError
 
 
+@DISCREPANCIES.register("knn-relative")
+@dataclass(frozen=True)
 class KNNRelative(_Relative):
     """d_i = (mean distance to the k nearest targets) / (the same to random source subsets)."""
 
-    def _summary(self, inputs: DiscrepancyInputs) -> Summary:
-        return lambda found, queries, points: found.mean_distance()
+    def _summary(self, inputs: RefreshInputs) -> Summary:
+        return lambda neighbors, queries, points: neighbors.mean_distance()
 
 
+@DISCREPANCIES.register("knn-joint")
+@dataclass(frozen=True)
 class KNNJoint(_Relative):
     """How much a sample's action chunk disagrees with those of its nearest targets; it sees labels.
 
@@ -85,20 +101,28 @@ class KNNJoint(_Relative):
     standard deviation. d_i is the disagreement with the target over that with random source subsets.
     """
 
-    def _summary(self, inputs: DiscrepancyInputs) -> Summary:
+    needs: ClassVar[frozenset[str]] = frozenset({"embeddings", "actions", "episodes"})
+
+    def _summary(self, inputs: RefreshInputs) -> Summary:
+        import torch
+
+        from beacon.weighting.discrepancy.neighbors import masked_mean
+
         source, target = _standardize(*inputs.actions())
 
-        def disagreement(found: Neighbors, queries: Ids, points: Ids | None) -> Vector:
+        def disagreement(neighbors: Neighbors, queries: Ids, points: Ids | None) -> Vector:
             chunks, own = target if points is None else source[points], source[queries]
             apart = torch.stack(
-                [(chunks[j] - own).norm(dim=1) for j in found.indices.T], dim=1
+                [(chunks[j] - own).norm(dim=1) for j in neighbors.indices.T], dim=1
             )  # (queries, k)
-            return masked_mean(apart, torch.isfinite(found.distances))
+            return masked_mean(apart, torch.isfinite(neighbors.distances))
 
         return disagreement
 
 
-def _relative(inputs: DiscrepancyInputs, measure: Measure, subsets: int, cap: float) -> Discrepancy:
+def _relative(
+    inputs: RefreshInputs, measure: Measure, subsets: int, floor_share: float, cap: float
+) -> PerSample:
     """The measure against the target over the mean measure against random subsets of the own domain."""
     groups, target_groups = inputs.episodes()
     size = len(np.unique(target_groups))
@@ -121,13 +145,15 @@ def _relative(inputs: DiscrepancyInputs, measure: Measure, subsets: int, cap: fl
         against_source[members] = np.mean(draws, axis=0)
     alone = np.isnan(against_source)
     against_source[alone] = against_target[alone]
-    floor = max(NO_SPREAD, 1e-3 * float(np.median(against_source)))  # identical samples must not explode d
+    floor = max(
+        NO_SPREAD, floor_share * float(np.median(against_source))
+    )  # identical samples must not explode d
     values = ratio(against_target, np.maximum(against_source, floor), cap)
     diagnostics = {
         "target_distance": float(against_target.mean()),
         "subset_distance": float(against_source.mean()),
     }
-    return Discrepancy(values, diagnostics)
+    return PerSample(values, diagnostics)
 
 
 def _against_subset(
@@ -151,29 +177,31 @@ def _against_subset(
 
 def _standardize(source: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Both in units of the pooled standard deviation of every column; constant columns drop out."""
+    import torch
+
     scale = torch.cat([source, target]).std(dim=0, correction=0)
     scale = torch.where(scale > NO_SPREAD, scale, torch.inf)
     return source / scale, target / scale
 
 
-def _remarkable(values: Vector, inputs: DiscrepancyInputs, tolerance: float) -> Vector:
-    """Values scaled so that nothing but remarkable differences is left.
+def _shrink_to_median(values: Vector, inputs: RefreshInputs, tolerance: float) -> Vector:
+    """Values scaled so that nothing but outliers differ.
 
     Means of demonstrations are drawn towards the median of their domain by the tolerance, and the medians of
     several domains, by as much, towards what is usual among them: the domain that the policy happens to learn
     from looks nearer for that, and would soon be the only one. A domain's standard deviation comes from the
     median absolute deviation, which a minority does not move.
     """
-    demos, place = np.unique(inputs.episodes()[0], return_inverse=True)
-    means = np.bincount(place, weights=values) / np.bincount(place)
+    demos, demo_of = np.unique(inputs.episodes()[0], return_inverse=True)
+    means = np.bincount(demo_of, weights=values) / np.bincount(demo_of)
     domains = np.zeros(len(demos), np.int64)
-    domains[place] = inputs.source_domains
+    domains[demo_of] = inputs.source_domains
     members = [domains == domain for domain in range(len(inputs.source_labels))]
-    medians = np.array([np.median(means[mine]) for mine in members])
+    medians = np.array([np.median(means[chosen]) for chosen in members])
     usual = np.median(medians)
-    drawn = means.copy()
-    for mine, median in zip(members, medians, strict=True):
-        apart = means[mine] - median
+    shrunk = means.copy()
+    for chosen, median in zip(members, medians, strict=True):
+        apart = means[chosen] - median
         within = tolerance * NORMAL_MAD * np.median(np.abs(apart))
-        drawn[mine] = usual + soft_threshold(median - usual, within) + soft_threshold(apart, within)
-    return np.asarray(values * ratio(drawn, means, np.inf)[place])
+        shrunk[chosen] = usual + soft_threshold(median - usual, within) + soft_threshold(apart, within)
+    return np.asarray(values * ratio(shrunk, means, np.inf)[demo_of])

@@ -1,0 +1,76 @@
+"""BEACON's weights in data-parallel training: every process computes the losses of its own slice.
+
+Losses and embeddings are gathered, every process refreshes the same `Reweighter` with the same numbers, and
+so all have the same weights without sending any. Each weights its own part of a mini-batch, and
+`DistributedDataParallel` averages the gradients.
+
+Run: torchrun --nproc-per-node 2 examples/distributed_training.py
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from beacon import Reweighter
+
+SOURCE, TARGET, EPOCHS, BATCH = 60, 12, 4, 24
+
+
+def own_slice(size: int) -> slice:
+    """The consecutive samples that this process is responsible for; all have equally many."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if size % world:
+        raise ValueError(f"{size} samples cannot be shared evenly by {world} processes")
+    return slice(rank * size // world, (rank + 1) * size // world)
+
+
+def gather(values: torch.Tensor) -> torch.Tensor:
+    """The values of all processes, in the order of their slices."""
+    parts = [torch.empty_like(values) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, values.contiguous())
+    return torch.cat(parts)
+
+
+def train(seed: int) -> tuple[nn.Module, Reweighter]:
+    """Train in an initialised process group; model and weights end the same in every process."""
+    generator = torch.Generator().manual_seed(seed)  # the same data and the same order everywhere
+    inputs = torch.randn(SOURCE + TARGET, 3, generator=generator)
+    outputs = inputs.mean(1, keepdim=True)
+    rw = Reweighter(domains=["sim"] * SOURCE + ["real"] * TARGET, target="real", planned_refreshes=EPOCHS)
+    torch.manual_seed(seed)
+    encoder, head = nn.Linear(3, 8), nn.Linear(8, 1)
+    model = DistributedDataParallel(nn.Sequential(encoder, nn.Tanh(), head))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    own = own_slice(len(rw))
+    for _ in range(EPOCHS):
+        with torch.no_grad():
+            losses = (model(inputs[own]) - outputs[own]).square().mean(1)
+            features = encoder(inputs[own])
+        rw.refresh(losses=gather(losses), embeddings=gather(features))
+        for batch in torch.randperm(len(rw), generator=generator).split(BATCH):
+            index = batch[own_slice(len(batch))]
+            loss = (rw[index] * (model(inputs[index]) - outputs[index]).square().mean(1)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return model.module, rw
+
+
+def work(rank: int, world: int, meeting_point: str, results: str) -> None:
+    """One process of a group that meets in a file; it leaves its model and weights in another."""
+    dist.init_process_group("gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=world)
+    model, rw = train(seed=0)
+    torch.save({"model": model.state_dict(), "weights": rw.state_dict()}, f"{results}.{rank}")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    _, reweighter = train(seed=0)
+    print(f"process {os.environ['RANK']}: {reweighter}")
+    dist.destroy_process_group()

@@ -1,0 +1,167 @@
+"""Future-state prediction: features of either domain have to tell, by one linear readout, where the robot
+goes.
+
+A demonstration says afterwards what its first images meant: the robot went to where the objects were. A
+linear readout of the robot's future states, fitted to the features of the source, must hold for those of the
+target. Its error is a discrepancy between the domains that compares what images mean. A distance between two
+sets of features compares only which features there are; where another camera sees the same places elsewhere,
+making that small takes away what tells places apart.
+
+It takes source and target to move and sense alike. Where they do not, it costs much (docs/methods.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beacon.errors import UserError
+from beacon.methods.auxiliary.base import AUXILIARY_LOSSES, AuxiliaryLoss, BuiltAuxiliaryLoss
+from beacon.methods.base import Features, State, choose_features
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from beacon.data import WindowBatch, Windows
+    from beacon.methods.base import MethodContext
+    from beacon.policy import Encoding
+
+CHANGING = ("gram", "cross", "steps")  # parts of the state
+
+
+@AUXILIARY_LOSSES.register("future-state")
+@dataclass(frozen=True)
+class FutureState(AuxiliaryLoss):
+    """Error of a linear readout of the robot's future proprioception, fitted on the source, on both
+    domains.
+    """
+
+    # Strength of the mean squared error, in units of the source's variance.
+    strength: float = 0.01
+    # Moments of the future, as shares of what is left of the episode.
+    horizon_fractions: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
+    # Share of the readout's statistics that is kept from one gradient step to the next.
+    decay: float = 0.99
+    # Ridge of the readout, as a share of the mean squared feature.
+    ridge: float = 1e-3
+    # Features that are read: of the images alone, or of the whole observation.
+    features: Features = "vision"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.strength < math.inf:
+            raise UserError(f"strength {self.strength}: must be at least 0, and finite")
+        if not self.horizon_fractions or not all(0 < share <= 1 for share in self.horizon_fractions):
+            raise UserError("horizon_fractions: shares above 0 and at most 1 expected")
+        if not 0 <= self.decay < 1 or not self.ridge > 0:
+            raise UserError("decay must be at least 0 and below 1, and ridge above 0")
+
+    def build(self, context: MethodContext) -> FutureStateLoss | None:
+        """None where it has no strength, or there is no proprioception to predict."""
+        if not self.strength or not context.windows.sets[0].proprio:
+            return None
+        return FutureStateLoss(self, context.windows, context.target)
+
+
+def future_states(windows: Windows, fractions: tuple[float, ...]) -> NDArray[np.float32]:
+    """Proprioception at these fractions of what is left of each window's episode, (N, fractions × d)."""
+    shares = np.array(fractions)
+    futures = []
+    for episodes in windows.sets:
+        state = np.concatenate([episodes.proprio[key] for key in sorted(episodes.proprio)], axis=1)
+        lengths = episodes.lengths
+        first = np.cumsum(lengths) - lengths
+        row = np.repeat(episodes.starts - first, lengths) + np.arange(lengths.sum())  # (N,) of `state`
+        last = np.repeat(episodes.starts + lengths - 1, lengths)
+        position = row[:, None] + shares * (last - row)[:, None]  # (N, fractions), between two rows
+        before = np.floor(position).astype(np.int64)
+        after = np.minimum(before + 1, last[:, None])
+        share = (position - before)[..., None].astype(np.float32)
+        future = (1 - share) * state[before] + share * state[after]  # (N, fractions, d)
+        futures.append(future.reshape(len(future), -1))
+    return np.asarray(np.concatenate(futures), np.float32)
+
+
+class FutureStateLoss(BuiltAuxiliaryLoss):
+    """The error of a readout that follows the features of the source as they change."""
+
+    def __init__(self, options: FutureState, windows: Windows, target: int) -> None:
+        import torch
+
+        self._options, self._target = options, target
+        future = future_states(windows, options.horizon_fractions)
+        of_source = future[windows.domain != target]
+        spread = of_source.std(axis=0)
+        # In units of the source's own spread; what never changes says nothing.
+        scaled = np.where(spread > 0, (future - of_source.mean(axis=0)) / np.where(spread > 0, spread, 1), 0)
+        self._future = torch.from_numpy(scaled.astype(np.float32))
+        # Sums over the source windows of recent mini-batches, with a one beside the features x:
+        # Σ x xᵀ (F + 1, F + 1) and Σ x yᵀ (F + 1, L).
+        self._gram: Tensor | None = None
+        self._cross: Tensor | None = None
+        self._steps = 0
+
+    def loss(self, batch: WindowBatch, encoding: Encoding) -> Tensor:
+        """Strength × error of the readout over the mini-batch."""
+        return self._options.strength * self.error(batch, choose_features(encoding, self._options.features))
+
+    def error(self, batch: WindowBatch, features: Tensor) -> Tensor:
+        """Mean squared error of the readout over the mini-batch, of features (B, F); it moves features alone.
+
+        It counts in full once the readout has seen enough to mean something.
+        """
+        import torch
+
+        future = self._future[batch.index.cpu()].to(features.device)
+        points = torch.cat(
+            [features.float(), features.new_ones(len(features), 1, dtype=torch.float32)], dim=1
+        )
+        on_source = batch.domain.to(features.device) != self._target
+        self._learn(points.detach()[on_source], future[on_source])
+        error = (points @ self._readout() - future).square().mean()
+        return (1 - self._options.decay**self._steps) * error
+
+    def _learn(self, points: Tensor, future: Tensor) -> None:
+        gram, cross = points.T @ points, points.T @ future
+        if self._gram is None or self._cross is None:
+            self._gram, self._cross = gram, cross
+        else:
+            self._gram = self._options.decay * self._gram.to(gram.device) + gram
+            self._cross = self._options.decay * self._cross.to(cross.device) + cross
+        self._steps += 1
+
+    def _readout(self) -> Tensor:
+        import torch
+
+        assert self._gram is not None and self._cross is not None
+        ridge = self._options.ridge * self._gram.diagonal().mean() + 1e-12
+        identity = torch.eye(len(self._gram), device=self._gram.device)
+        # Not `solve`: where training diverged, the trainer has to say so.
+        readout: Tensor = torch.linalg.solve_ex(self._gram + ridge * identity, self._cross).result
+        return readout
+
+    def state_dict(self) -> State:
+        """The readout's statistics, as arrays; nothing before the first gradient step."""
+        if self._gram is None or self._cross is None:
+            return {}
+        values = (self._gram.cpu().numpy(), self._cross.cpu().numpy(), np.array(self._steps))
+        return {name: value.copy() for name, value in zip(CHANGING, values, strict=True)}
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take up a state of `state_dict`, to the bit."""
+        import torch
+
+        if not state:
+            return
+        try:
+            gram, cross, steps = (np.array(state[name]) for name in CHANGING)
+        except KeyError as error:
+            raise UserError(f"the checkpoint belongs to another run: future-state has no {error}") from None
+        if cross.shape != (len(gram), self._future.shape[1]):
+            raise UserError("the checkpoint belongs to other data: its future states are of another robot")
+        self._gram, self._cross = torch.from_numpy(gram), torch.from_numpy(cross)
+        self._steps = int(steps)

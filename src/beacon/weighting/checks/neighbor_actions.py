@@ -1,0 +1,184 @@
+"""Do demonstrations that see alike do alike? A check of actions by what other demonstrations do.
+
+The action chunk of a window is predicted by the mean chunk of the windows that look most like it, of all
+domains, its own demonstration left out. Demonstrations whose actions differ from their neighbours' more than
+is common at that part of an episode have wrong actions, another goal, or images that do not show what the
+others' do. Most of the source must be sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from beacon.data.image_features import ImageFeatures
+from beacon.weighting.checks.base import CHECKS, BuiltCheck, Check
+from beacon.weighting.inputs import PerSample, RefreshInputs
+from beacon.weighting.validation import Ids, Vector, require
+
+if TYPE_CHECKING:
+    import torch
+
+    from beacon.data.context import DataContext
+    from beacon.weighting.discrepancy.neighbors import Neighbors
+
+ROWS = 1024  # windows whose neighbours' chunks are in memory together
+
+
+@CHECKS.register("neighbor-actions")
+@dataclass(frozen=True)
+class NeighborActionCheck(Check):
+    """Compare a demonstration's actions with those of demonstrations that look alike.
+
+    The factor is one for a source demonstration that differs as much as is usual: above the median by at most
+    ``tolerance`` times what the tenth percentile is below it.
+    """
+
+    # Neighbours of a window.
+    k: int = 10
+    # Windows, drawn at random where there are more, among which neighbours are searched.
+    pool: int = 8_000
+    # Parts of an episode, each with differences of its own that are common there.
+    phases: int = 10
+    # Share of what is common in the whole episode: the least to compare with, and the least that counts.
+    floor: float = 0.1
+    # Distances from the tenth percentile to the median, so far above which a demonstration is usual still.
+    tolerance: float = 2.5
+    # Largest factor.
+    largest_factor: float = 5.0
+    # What looks alike before the encoder has learned: coarse "pictures", whose say gives way to the learned
+    # embeddings evenly until the last refresh, or "none", embeddings alone.
+    prior: Literal["pictures", "none"] = "pictures"
+    # Of the coarse pictures.
+    image_features: ImageFeatures = field(default_factory=ImageFeatures)
+
+    needs: ClassVar[frozenset[str]] = frozenset({"embeddings", "actions", "episodes"})
+
+    def __post_init__(self) -> None:
+        for name in ("k", "pool", "phases"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        for name in ("floor", "tolerance"):
+            require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
+        require(self.largest_factor >= 1, "largest_factor", "at least 1", self.largest_factor)
+
+    def build(self, context: DataContext | Any) -> BuiltCheck:
+        """The check of a run; without a context there are no pictures, and embeddings alone decide."""
+        if self.prior == "none" or context is None:
+            return _NeighborActions(self, None)
+        return _NeighborActions(self, picture_factors(context, self))
+
+
+@dataclass(eq=False)
+class _NeighborActions(BuiltCheck):
+    options: NeighborActionCheck
+    prior: Vector | None
+
+    def __call__(self, inputs: RefreshInputs) -> PerSample:
+        factors = disagreement_factors(inputs, self.options)
+        if self.prior is not None:
+            factors = (1.0 - inputs.progress) * self.prior + inputs.progress * factors
+        return PerSample(factors, {"neighbor_actions": float(factors.mean())})
+
+
+def picture_factors(context: DataContext, options: NeighborActionCheck) -> Vector:
+    """The factors of all source windows, (m,), where windows look alike by coarse pictures."""
+    windows, domains = context.windows, context.domains
+    source, target = context.source_windows, context.target_windows
+    features = options.image_features.of(windows)
+    actions = windows.gather(np.arange(len(windows)), images=False).actions.flatten(1)
+    if domains.target is None:
+        raise ValueError("a check needs target demonstrations")
+    inputs = RefreshInputs(
+        source=features[source],
+        target=features[target],
+        source_domains=windows.domain[source].astype(np.int64),
+        source_labels=domains.sources,
+        target_label=domains.target,
+        source_episodes=windows.episode[source].astype(np.int64),
+        target_episodes=windows.episode[target].astype(np.int64),
+        source_actions=actions[source],
+        target_actions=actions[target],
+        seed=context.seed,
+    )
+    return disagreement_factors(inputs, options)
+
+
+def disagreement_factors(inputs: RefreshInputs, options: NeighborActionCheck) -> Vector:
+    """How much more than usual the demonstration of each source sample differs from its neighbours, (m,)."""
+    import torch
+
+    from beacon.weighting.discrepancy.neighbors import nearest
+
+    source, target = inputs.embeddings()
+    own, others = (chunks.flatten(1) for chunks in inputs.actions())
+    episodes, target_episodes = inputs.episodes()
+    points, answers = torch.cat([source, target]), torch.cat([own, others])
+    # Source and target may have numbered their demonstrations alike.
+    groups = np.concatenate([episodes, target_episodes + int(episodes.max()) + 1])
+    if len(points) > options.pool:
+        drawn = np.sort(np.random.default_rng(inputs.seed).permutation(len(points))[: options.pool])
+        points, answers, groups = points[drawn], answers[drawn], groups[drawn]
+    neighbors = nearest(source, points, options.k, episodes, groups)
+    phase = _phases(episodes, options.phases).to(own.device)
+    common = _common(neighbors, answers, own, phase, options)
+    unusual = torch.empty(len(own), dtype=torch.float64)
+    for rows, squares in _squares(neighbors, answers, own):
+        unusual[rows] = (squares / common[phase[rows]]).mean(dim=1).double()
+    return _relative_to_usual(unusual.numpy(), episodes, options)
+
+
+def _squares(
+    neighbors: Neighbors, answers: torch.Tensor, own: torch.Tensor
+) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Squared differences of chunks from their neighbours' mean, (rows, A) at a time; 0 without
+    neighbours.
+    """
+    import torch
+
+    known = torch.isfinite(neighbors.distances)
+    for start in range(0, len(own), ROWS):
+        part = slice(start, start + ROWS)
+        votes = known[part].to(own.dtype).unsqueeze(-1)  # (rows, k, 1)
+        mean = (answers[neighbors.indices[part]] * votes).sum(dim=1) / votes.sum(dim=1).clamp_min(1.0)
+        yield part, (mean - own[part]).square() * known[part].any(dim=1, keepdim=True)
+
+
+def _common(
+    neighbors: Neighbors,
+    answers: torch.Tensor,
+    own: torch.Tensor,
+    phase: torch.Tensor,
+    options: NeighborActionCheck,
+) -> torch.Tensor:
+    """Squared differences that are common at every phase, (phases, A)."""
+    import torch
+
+    totals = own.new_zeros(options.phases, own.shape[1])
+    for rows, squares in _squares(neighbors, answers, own):
+        totals.index_add_(0, phase[rows], squares)
+    counts = torch.bincount(phase, minlength=options.phases).clamp_min(1).unsqueeze(1)
+    return totals / counts + options.floor * totals.sum(dim=0) / len(own) + 1e-12
+
+
+def _phases(episodes: Ids, phases: int) -> torch.Tensor:
+    """The part of its episode that each sample is in, (m,), by its rank among the episode's samples."""
+    import torch
+
+    _, episode_of, counts = np.unique(episodes, return_inverse=True, return_counts=True)
+    order = np.argsort(episode_of, kind="stable")
+    rank = np.empty(len(episode_of), np.int64)
+    rank[order] = np.arange(len(episode_of)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return torch.from_numpy(rank * phases // counts[episode_of])
+
+
+def _relative_to_usual(unusual: Vector, episodes: Ids, options: NeighborActionCheck) -> Vector:
+    _, demo_of = np.unique(episodes, return_inverse=True)
+    # Geometric means: one wild window does not make a demonstration unusual.
+    logs = np.bincount(demo_of, weights=np.log(unusual + options.floor)) / np.bincount(demo_of)
+    of_demos = np.exp(logs)
+    low, median = np.quantile(of_demos, (0.1, 0.5))
+    usual = median + options.tolerance * (median - low)
+    return np.asarray(np.clip(of_demos / usual, 1.0, options.largest_factor)[demo_of])

@@ -1,0 +1,177 @@
+"""The full-convex update: the exact minimiser of the objective over all weights (paper, appendix C).
+
+For a fixed cap t on the weights and a multiplier ν of the budget, every weight has a closed form,
+
+    q_i(t, ν) = clip(p0_i + soft((ν − c_i)/(2 λ2) − p0_i, λ1/(2 λ2)), lower_i, min(t, upper_i)),
+
+with costs c = ℓ + λ_d d and soft the soft threshold. Because soft(z − p, κ) + p, clipped to [l, h], is
+``clip(z + κ, l, m) + clip(z − κ, m, h) − m`` with m = clip(p, l, h), finding ν is a projection onto a
+box with a fixed sum again, of twice as many numbers, and `find_shift` solves it exactly.
+
+Over t, the objective inner(t) + γ R(θ) t is convex. The paper searches it by thirds; its slope is known,
+so that halving is enough and needs a quarter of the solves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from beacon.weighting.objective import sign
+from beacon.weighting.problem import WeightProblem, Weights
+from beacon.weighting.solvers.base import SOLVERS, Solver
+from beacon.weighting.solvers.projection import clamp_budget, clip, find_shift
+from beacon.weighting.validation import Vector
+
+TOLERANCE = 1e-9  # of the cap t
+
+
+@SOLVERS.register("minimiser")
+@dataclass(frozen=True)
+class Minimiser(Solver):
+    """The exact minimiser at every refresh, whatever the weights were before. It needs λ2 above 0.
+
+    At the paper's λ2 of 0.01 it gives the target all that q_max allows and most of the source nothing; take
+    λ2 of about 0.1 unless that is what you want. It trusts costs more than steps do: with noisy costs of one
+    draw, average them first (`loss_ema`, or a weight per demonstration).
+    """
+
+    # Divide the costs by their maximum when it exceeds 1.
+    normalize_cost: bool = False
+
+    is_exact: ClassVar[bool] = True
+
+    def solve(self, problem: WeightProblem, now: Weights, refresh: int, planned: int) -> Weights:
+        """The minimiser of one refresh."""
+        from beacon.weighting.solvers.multisource_minimiser import minimise_several
+
+        largest = problem.costs.max()
+        if self.normalize_cost and largest > 1.0:
+            problem = replace(problem, costs=problem.costs / largest)
+        if problem.source is not None:
+            return minimise_several(problem)
+        solution = minimise(problem)
+        return Weights(solution.q, now.w, now.q_tilde, solution.multiplier)
+
+    def require(self, lambda_2: float) -> None:
+        """λ2 must be above 0: the minimiser would not be unique."""
+        if not lambda_2 > 0:
+            raise ValueError(f"lambda_2: must be above 0 for the minimiser, got {lambda_2!r}")
+
+
+@dataclass(frozen=True)
+class ConvexSolution:
+    """The minimiser q, its cap t and the budget's multiplier ν."""
+
+    q: Vector
+    cap: float
+    multiplier: float
+
+
+def minimise(problem: WeightProblem, *, search: Literal["slope", "ternary"] = "slope") -> ConvexSolution:
+    """Minimise Σ q c + γ‖q‖_∞ R(θ) + λ1‖q − p0‖₁ + λ2‖q‖₂² over lower ≤ q ≤ upper, Σq = budget.
+
+    Args:
+        problem: its domains are not looked at; λ2 must be positive.
+        search: how the cap is found: by the slope of the objective, or by thirds as in the paper.
+    """
+    strengths, lower, upper = problem.strengths, problem.lower, problem.upper
+    if strengths.lambda_2 <= 0:
+        raise ValueError(f"lambda_2: the minimiser needs it above 0, got {strengths.lambda_2}")
+    bounded = _BoundedProblem(replace(problem, budget=clamp_budget(problem.budget, lower, upper)))
+    price = strengths.gamma * problem.capacity
+    highest = float(upper.max())
+    if price == 0.0:  # a cap costs nothing, so the largest is best
+        return bounded.solve(highest)
+    lowest = max(float(lower.max()), bounded.lowest_cap())
+    if search == "slope":
+        cap = _halve(lambda t: bounded.slope(bounded.solve(t)) + price, lowest, highest)
+    else:
+        cap = _thirds(lambda t: bounded.value(bounded.solve(t).q) + price * t, lowest, highest)
+    return bounded.solve(cap)
+
+
+@dataclass(frozen=True)
+class _BoundedProblem:
+    """The problem with a given cap on all weights."""
+
+    problem: WeightProblem
+
+    def solve(self, cap: float) -> ConvexSolution:
+        """The best weights that do not exceed ``cap``."""
+        double = 2.0 * self.problem.strengths.lambda_2
+        free = -self.problem.costs / double  # the unconstrained minimiser at ν = 0 and λ1 = 0
+        threshold = self.problem.strengths.lambda_1 / double
+        upper = np.minimum(self.problem.upper, cap)
+        if threshold == 0.0:
+            shift = find_shift(free, self.problem.budget, self.problem.lower, upper)
+            return ConvexSolution(clip(free - shift, self.problem.lower, upper), cap, -double * shift)
+        middle = clip(self.problem.p0, self.problem.lower, upper)
+        # Halves of no width are constant (with p0 = 0 that is the lower half of every source sample).
+        below = np.flatnonzero(middle > self.problem.lower)
+        above = np.flatnonzero(upper > middle)
+        points = np.concatenate([free[below] + threshold, free[above] - threshold])
+        lows = np.concatenate([self.problem.lower[below], middle[above]])
+        highs = np.concatenate([middle[below], upper[above]])
+        q = self.problem.lower.copy()
+        if points.size == 0:  # lower, p0 and upper leave no choice
+            return ConvexSolution(q, cap, 0.0)
+        # Σq = Σ lower + Σ (lower half − its low end) + Σ (upper half − its low end)
+        budget = self.problem.budget - float(self.problem.lower.sum()) + float(lows.sum())
+        shift = find_shift(points, min(max(budget, float(lows.sum())), float(highs.sum())), lows, highs)
+        parts = clip(points - shift, lows, highs) - lows
+        q[below] += parts[: below.size]
+        q[above] += parts[below.size :]
+        return ConvexSolution(clip(q, self.problem.lower, upper), cap, -double * shift)
+
+    def value(self, q: Vector) -> float:
+        """The objective without the capacity term."""
+        s = self.problem.strengths
+        return float(
+            q @ self.problem.costs + s.lambda_1 * np.abs(q - self.problem.p0).sum() + s.lambda_2 * (q @ q)
+        )
+
+    def slope(self, solution: ConvexSolution) -> float:
+        """How the best value changes with the cap: what the capped weights would gain, never positive."""
+        cap, s = solution.cap, self.problem.strengths
+        gain = (
+            self.problem.costs
+            + s.lambda_1 * sign(cap - self.problem.p0)
+            + 2.0 * s.lambda_2 * cap
+            - solution.multiplier
+        )
+        return float(np.minimum(gain, 0.0)[self.problem.upper > cap].sum())
+
+    def lowest_cap(self) -> float:
+        """The smallest cap under which the budget can be met: Σ min(t, upper) = budget."""
+        if float(self.problem.upper.min()) == float(self.problem.upper.max()):
+            return self.problem.budget / self.problem.upper.size
+        zeros = np.zeros_like(self.problem.upper)
+        return -find_shift(
+            zeros, self.problem.budget, np.minimum(zeros, self.problem.upper), self.problem.upper
+        )
+
+
+def _halve(slope: Callable[[float], float], low: float, high: float) -> float:
+    """Where a non-decreasing slope changes sign."""
+    while high - low > TOLERANCE:
+        middle = 0.5 * (low + high)
+        if slope(middle) > 0:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _thirds(value: Callable[[float], float], low: float, high: float) -> float:
+    """The minimiser of a convex function, by ternary search."""
+    while high - low > TOLERANCE:
+        third = (high - low) / 3.0
+        if value(low + third) <= value(high - third):
+            high -= third
+        else:
+            low += third
+    return 0.5 * (low + high)

@@ -1,0 +1,1 @@
+"""Makes the helpers of this folder known to the tests in its subfolders."""
