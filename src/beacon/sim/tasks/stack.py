@@ -38,12 +38,14 @@ class Stack(Task):
     """R: stacked at any frame. S: for five consecutive frames, or at the last."""
 
     name = "stack"
-    title = "Stack"
     bodies = {"cubeA": "cubeA_main", "cubeB": "cubeB_main"}  # noqa: RUF012 - never changed
     heights = {"cubeA": HALF_A, "cubeB": HALF_B}  # noqa: RUF012
     success = "stacked"
     subtasks = (Subtask("cubeA", "grasped"), Subtask("cubeB", None))
     selection = "nearest"
+    expert = "beacon.sim.experts.stack:StackExpert"
+    reported = ("R", "S")
+    wrong_object = "beacon.sim.tasks.wrong_object:WrongStack"
 
     @classmethod
     def sizes(cls) -> Mapping[str, Size]:

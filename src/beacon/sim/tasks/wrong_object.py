@@ -22,7 +22,8 @@ class WrongStack(Stack):
     """The same scene; the criteria are those of B on A."""
 
     name = "stack-wrong-object"
-    expert = "beacon.suites.wrong_object:WrongStackExpert"
+    title = "Stack"
+    expert = "beacon.sim.tasks.wrong_object:WrongStackExpert"
 
     def criteria(self, world: World, data: mujoco.MjData) -> dict[str, bool]:
         """As for stack, with the cubes in each other's place."""

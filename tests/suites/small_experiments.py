@@ -10,9 +10,9 @@ from typing import Any
 from demonstrations import make_dataset
 
 from beacon.processes import Processes
-from beacon.suites.cell import Cell, DatasetSpec
+from beacon.suites.experiment import DatasetSpec, Experiment
 from beacon.suites.results import Folders
-from beacon.suites.runner import run_cells
+from beacon.suites.runner import run_experiments
 
 SOURCE = DatasetSpec("stack", "source", 4)
 TARGET = DatasetSpec("stack", "texture", 3, seed=101)
@@ -27,8 +27,8 @@ POLICY: Mapping[str, Any] = {
 }
 
 
-def small_cell(method: str = "cotrain", steps: int = 4, **changes: Any) -> Cell:
-    """A cell of a few gradient steps."""
+def small_experiment(method: str = "cotrain", steps: int = 4, **changes: Any) -> Experiment:
+    """A experiment of a few gradient steps."""
     values: dict[str, Any] = {
         "method": method,
         "sources": (SOURCE,),
@@ -38,7 +38,7 @@ def small_cell(method: str = "cotrain", steps: int = 4, **changes: Any) -> Cell:
         "optimization": {"steps": steps, "steps_per_epoch": 2, "batch_size": 8, "warmup_steps": 1},
         "policy": POLICY,
     }
-    return Cell(**{**values, **changes})
+    return Experiment(**{**values, **changes})
 
 
 def with_data(folder: Path) -> Folders:
@@ -49,25 +49,25 @@ def with_data(folder: Path) -> Folders:
     return folders
 
 
-def contested() -> list[Cell]:
+def contested() -> list[Experiment]:
     """The cells that several processes compete for."""
-    first = small_cell("beacon", 12)
-    return [first, *(small_cell("cotrain", 12, seed=seed) for seed in range(2)), matched(first)]
+    first = small_experiment("beacon", 12)
+    return [first, *(small_experiment("cotrain", 12, seed=seed) for seed in range(2)), matched(first)]
 
 
-def matched(cell: Cell) -> Cell:
-    """The control of a cell."""
-    return small_cell("cotrain", cell.steps(), match=cell)
+def matched(experiment: Experiment) -> Experiment:
+    """The control of a experiment."""
+    return small_experiment("cotrain", experiment.steps(), match=experiment)
 
 
 def compete(folder: Path) -> None:
     """Do all of them, and say which were done here."""
     with Processes(1) as processes:
-        outcome = run_cells(
+        outcome = run_experiments(
             contested(),
             Folders(folder / "work", folder / "results"),
             processes,
-            notify=lambda notice: print(notice.kind, notice.cell.key, flush=True),
+            notify=lambda notice: print(notice.kind, notice.experiment.key, flush=True),
         )
     assert not outcome.failed, outcome.failed
 

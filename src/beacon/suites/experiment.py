@@ -1,16 +1,18 @@
-"""A cell: one training run with its evaluations, as data. Its key is a hash of all that decides it."""
+"""An experiment: one training run with its evaluations, as data. Its key is a hash of all that decides it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from beacon.errors import UserError
+from beacon.plain import changed, to_plain
+from beacon.sim.domains import DOMAINS, PAPER_DOMAINS
+from beacon.sim.tasks import TASKS
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
 
 FORMAT = 1  # of the keys
@@ -32,17 +34,42 @@ class DatasetSpec:
     size: str = "small"
     region: str = "train"
     seed: int = 0
-    faults: tuple[tuple[str, float], ...] = ()  # kinds and their shares of the demonstrations
+    corruptions: tuple[tuple[str, float], ...] = ()  # names and their shares of the demonstrations
+    corruption_seed: int | None = None  # of which demonstrations are corrupted; None: as seed
+    label: str | None = None  # name of the file; None: a name made of all of this
+
+    def configuration(self) -> dict[str, Any]:
+        """All that decides the demonstrations.
+
+        These are the names under which stored results are found: "faults" is what corruptions were called.
+        """
+        return {
+            "task": self.task,
+            "domain": self.domain,
+            "demos": self.demos,
+            "size": self.size,
+            "region": self.region,
+            "seed": self.seed,
+            "faults": to_plain(self.corruptions),
+            **({} if self.corruption_seed is None else {"corruption_seed": self.corruption_seed}),
+            **_task_revision(self.task),
+            **_own_domain(self.domain),
+        }
 
     @cached_property
     def key(self) -> str:
         """A hash of all of it."""
-        return digest({"format": FORMAT, **_plain(self)})
+        return digest({"format": FORMAT, **self.configuration()})
 
     @property
     def file_name(self) -> str:
         """Also the domain's name in tables of weights."""
-        return f"{self.task}-{self.domain}-{self.key[:10]}.hdf5"
+        return f"{self.label or f'{self.task}-{self.domain}-{self.key[:10]}'}.hdf5"
+
+    def sound(self) -> DatasetSpec:
+        """The same demonstrations before any are corrupted."""
+        label = None if self.label is None else f"{self.label}-sound"
+        return replace(self, corruptions=(), corruption_seed=None, label=label)
 
 
 @dataclass(frozen=True)
@@ -54,9 +81,13 @@ class EvaluationSpec:
     episodes: int = 100
     seed: int = 1000
 
+    def configuration(self) -> dict[str, Any]:
+        """All that decides it but the policy and the task."""
+        return {**to_plain(self), **_own_domain(self.domain)}
+
 
 @dataclass(frozen=True)
-class Cell:
+class Experiment:
     """One run. Options that are not named are the method's and the preset's own."""
 
     method: str
@@ -64,15 +95,15 @@ class Cell:
     target: DatasetSpec
     target_demos: int  # the first of the target's
     evaluations: tuple[EvaluationSpec, ...]
-    preset: str = "cpu"
+    preset: str = "cpu"  # of `beacon train`
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)  # of the method, nested as its dataclass
     optimization: Mapping[str, Any] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
     image_size: int | None = None
-    # Co-training at the share that the source has in this cell's weights, over its run; it has to be done
-    # before.
-    match: Cell | None = None
+    # Co-training at the share that the source has in this experiment's weights, over its run; it has to be
+    # done before.
+    match: Experiment | None = None
     # Also map the embeddings of source and target windows, and measure how well they mix.
     align: bool = False
 
@@ -101,8 +132,8 @@ class Cell:
             "format": FORMAT,
             "method": self.method,
             **({"revision": revision} if revision > 1 else {}),
-            "sources": [_plain(source) for source in self.sources] if self.uses_source else [],
-            "target": _plain(self.target) if self.uses_target else None,
+            "sources": [source.configuration() for source in self.sources] if self.uses_source else [],
+            "target": self.target.configuration() if self.uses_target else None,
             "target_demos": self.target_demos if self.uses_target else None,
             "preset": self.preset,
             "seed": self.seed,
@@ -112,26 +143,33 @@ class Cell:
         }
 
     def _resolved(self) -> dict[str, Any]:
-        """Options, policy and optimisation with every default, so that a new default is a new cell."""
+        """Options, policy and optimisation with every default, so that a new default is a new experiment."""
         from beacon.methods import METHODS
 
         policy, optimization = preset_config(self.preset)
-        parts = {
-            "options": changed(METHODS[self.method].Options(), self.options),
-            "optimization": replace(changed(optimization, self.optimization), seed=self.seed),
-            "policy": changed(policy, self.policy),
+        return {
+            "options": to_plain(changed(METHODS[self.method].Options(), self.options)),
+            "optimization": to_plain(replace(changed(optimization, self.optimization), seed=self.seed)),
+            "policy": to_plain(changed(policy, self.policy)),
         }
-        return {name: json.loads(json.dumps(asdict(part), default=str)) for name, part in parts.items()}
 
     def configuration(self) -> dict[str, Any]:
         """All that decides the result."""
-        evaluations = [{"size": self.target.size, **_plain(one)} for one in self.evaluations]
+        evaluations = [{"size": self.target.size, **spec.configuration()} for spec in self.evaluations]
         decisive = {**self.training(), "task": self.task, "evaluations": evaluations}
-        return {**decisive, "align": _both(self)} if self.align else decisive
+        return {**decisive, "align": self._both_sides()} if self.align else decisive
+
+    def _both_sides(self) -> dict[str, Any]:
+        """Source and target, whether the method reads them or not."""
+        return {
+            "sources": [source.configuration() for source in self.sources],
+            "target": self.target.configuration(),
+            "target_demos": self.target_demos,
+        }
 
     @cached_property
     def training_key(self) -> str:
-        """The run folder's name: cells that differ in their evaluations alone share a run."""
+        """The run folder's name: experiments that differ in their evaluations alone share a run."""
         return digest(self.training())
 
     @cached_property
@@ -141,33 +179,35 @@ class Cell:
 
     @property
     def datasets(self) -> tuple[DatasetSpec, ...]:
-        """What has to be there before it can be done."""
+        """What has to be there before it can be run."""
         source, target = self.uses_source or self.align, self.uses_target or self.align
         return (*(self.sources if source else ()), *((self.target,) if target else ()))
 
     @property
     def episodes(self) -> int:
         """Of all evaluations."""
-        return sum(one.episodes for one in self.evaluations)
+        return sum(spec.episodes for spec in self.evaluations)
 
     def train_config(
         self, data: Path, *, ratio: float | None = None, device: str = "auto", threads: int | None = 1
     ) -> TrainConfig:
-        """The run's configuration, with the demonstrations in the folder ``data``.
+        """The run's configuration.
 
-        ``ratio``: the share of the source where another cell decides it.
+        Args:
+            data: folder of the demonstrations.
+            ratio: the share of the source where another experiment decides it.
+            device: where to compute.
+            threads: of torch; None leaves them as they are.
         """
         from beacon.methods import METHODS
 
-        if self.method not in METHODS:
-            raise UserError(f"there is no method '{self.method}'; choose one of {', '.join(METHODS)}")
         policy, optimization = preset_config(self.preset)
         overrides = dict(self.options)
         if self.match is not None:
             if ratio is None:
-                raise ValueError("the share of the source is that of another cell; say ratio")
+                raise ValueError("the share of the source is that of another experiment; say ratio")
             overrides["ratio"] = ratio
-        source = tuple(data / one.file_name for one in self.sources) if self.uses_source else ()
+        source = tuple(data / spec.file_name for spec in self.sources) if self.uses_source else ()
         return TrainConfig(
             method=self.method,
             options=changed(METHODS[self.method].Options(), overrides),
@@ -189,30 +229,13 @@ class Cell:
         return int(self.optimization.get("steps", optimization.steps))
 
 
-def changed(options: Any, overrides: Mapping[str, Any]) -> Any:
-    """A dataclass with some of its fields, also nested ones, set anew."""
-    known = {entry.name for entry in fields(options)}
-    values = {}
-    for name, value in overrides.items():
-        if name not in known:
-            raise UserError(f"{type(options).__name__} has no option '{name}'")
-        current = getattr(options, name)
-        if is_dataclass(current) and isinstance(value, Mapping):
-            values[name] = changed(current, value)
-        else:
-            values[name] = tuple(value) if isinstance(value, list) else value
-    return replace(options, **values)
+def _task_revision(task: str) -> dict[str, Any]:
+    """What tells a task from an earlier one of the same name."""
+    cls = TASKS.get(task)
+    return {"revision": cls.revision} if cls is not None and cls.revision > 1 else {}
 
 
-def _both(cell: Cell) -> dict[str, Any]:
-    """Source and target of a cell, whether its method reads them or not."""
-    return {
-        "sources": [_plain(source) for source in cell.sources],
-        "target": _plain(cell.target),
-        "target_demos": cell.target_demos,
-    }
-
-
-def _plain(spec: DatasetSpec | EvaluationSpec) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(asdict(spec)))
-    return plain
+def _own_domain(domain: str) -> dict[str, Any]:
+    """A domain of a user's package may change under its name, so its parameters decide as well."""
+    known = DOMAINS.get(domain)
+    return {} if known is None or domain in PAPER_DOMAINS else {"domain_parameters": known.as_dict()}

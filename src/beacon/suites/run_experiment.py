@@ -1,4 +1,4 @@
-"""One cell from beginning to end: demonstrations, training, evaluations, result. Goes on where it stopped."""
+"""One experiment from demonstrations and training to evaluations and result. Goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import chdir, suppress
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from beacon.files import write_bytes
-from beacon.suites.cell import Cell, EvaluationSpec
 from beacon.suites.datasets import provide
+from beacon.suites.experiment import EvaluationSpec, Experiment
 from beacon.suites.locks import trying
 from beacon.suites.results import Folders, machine, read_result, write_result
 
@@ -27,104 +27,125 @@ Tell = Callable[[str, int, int], None]  # stage, how many are done, of how many
 
 
 @dataclass(frozen=True)
-class Assignment:
-    """A cell and where to do it."""
+class Execution:
+    """How to run experiments; none of it changes a result.
 
-    cell: Cell
-    folders: Folders  # absolute
+    Args:
+        device: where to compute.
+        threads: of torch; None leaves them as they are.
+        videos: successes and failures of each evaluation to film.
+        keep_all: leave everything in the run folder, also what only going on with the training needs.
+    """
+
     device: str = "auto"
     threads: int | None = 1
+    videos: int = 0
+    keep_all: bool = False
 
 
-def perform(job: Assignment, tell: Tell) -> str:
-    """Do the cell, unless it is done or another process is at it; says which."""
-    cell, folders = job.cell, job.folders
-    with trying(folders.lock(cell)) as free:
-        if folders.is_done(cell):
+@dataclass(frozen=True)
+class Assignment:
+    """An experiment, where to keep it and how to run it."""
+
+    experiment: Experiment
+    folders: Folders
+    execution: Execution = field(default_factory=Execution)
+
+
+def run_experiment(job: Assignment, tell: Tell) -> str:
+    """Do the experiment, unless it is done or another process is at it; says which."""
+    experiment, folders = job.experiment, job.folders
+    with trying(folders.lock(experiment)) as free:
+        if folders.is_done(experiment):
             return DONE
         if not free:
             return BUSY
         folders.work.mkdir(parents=True, exist_ok=True)
-        # Paths in the run's configuration are relative to the work folder, so that it may be moved.
-        with chdir(folders.work):
-            result = _perform(job, Folders(Path(), folders.results), tell)
-        write_result(folders.result(cell), result)
-        _slim(folders.run(cell))
+        with folders.entered() as inside:
+            result = _run(job, inside, tell)
+        write_result(folders.result(experiment), result)
+        if not job.execution.keep_all:
+            _slim(folders.run(experiment))
     return DONE
 
 
-def _perform(job: Assignment, folders: Folders, tell: Tell) -> dict[str, Any]:
+def _run(job: Assignment, folders: Folders, tell: Tell) -> dict[str, Any]:
     from beacon.sim.versions import software
     from beacon.suites.embeddings import measure_embeddings
     from beacon.suites.weights_summary import summarise_weights
     from beacon.training.trainer import train
 
-    cell, run = job.cell, folders.run(job.cell)
-    for spec in cell.datasets:
+    experiment, run = job.experiment, folders.run(job.experiment)
+    for spec in experiment.datasets:
         provide(spec, folders.data, partial(tell, f"demonstrations in {spec.domain}"))
-    config = cell.train_config(
-        folders.data, ratio=_matched_ratio(cell, folders), device=job.device, threads=job.threads
+    config = experiment.train_config(
+        folders.data,
+        ratio=_matched_ratio(experiment, folders),
+        device=job.execution.device,
+        threads=job.execution.threads,
     )
     clock = Clock(run)
-    tell(TRAIN, 0, cell.steps())
+    tell(TRAIN, 0, experiment.steps())
 
     def listen(event: Any) -> None:
         clock.tick(TRAIN)
         tell(TRAIN, event.step, event.steps)
 
-    if not is_trained(cell, run):
+    if not is_trained(experiment, run):
         train(config, run, resume=True, listener=listen)
         clock.note(TRAIN)
-    evaluations = [_evaluate(job.cell, one, run, clock, tell) for one in cell.evaluations]
+    evaluations = [_evaluate(job, spec, run, clock, tell) for spec in experiment.evaluations]
     decisive = config.decisive()
     decisive["data"] = {
         name: value for name, value in decisive["data"].items() if name not in ("source", "target")
     }
     return {
-        "key": cell.key,
-        "configuration": cell.configuration(),
+        "key": experiment.key,
+        "configuration": experiment.configuration(),
         "train_config": decisive,
         "evaluations": evaluations,
         "weights": summarise_weights(run),
-        **({"alignment": measure_embeddings(cell, run, folders.data)} if cell.align else {}),
+        **({"alignment": measure_embeddings(experiment, run, folders.data)} if experiment.align else {}),
         "seconds": {stage: round(seconds, 1) for stage, seconds in clock.seconds.items()},
-        "machine": machine(job.device),
+        "machine": machine(job.execution.device),
         "versions": software(),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
-def is_trained(cell: Cell, run: Path) -> bool:
+def is_trained(experiment: Experiment, run: Path) -> bool:
     """Whether the last checkpoint is the end: nothing is left to do, and perhaps no optimiser to do it."""
     last = run / "checkpoints" / "last"
-    return last.exists() and last.read_text().strip() == f"{cell.steps():08d}"
+    return last.exists() and last.read_text().strip() == f"{experiment.steps():08d}"
 
 
-def _matched_ratio(cell: Cell, folders: Folders) -> float | None:
-    """The share of the source in another cell's weights, over its whole run, from its result."""
-    if cell.match is None:
+def _matched_ratio(experiment: Experiment, folders: Folders) -> float | None:
+    """The share of the source in another experiment's weights, over its whole run, from its result."""
+    if experiment.match is None:
         return None
-    weights = read_result(folders.result(cell.match))["weights"]
+    weights = read_result(folders.result(experiment.match))["weights"]
     return float(weights["mean_source_mass"])
 
 
-def _evaluate(cell: Cell, wanted: EvaluationSpec, run: Path, clock: Clock, tell: Tell) -> dict[str, Any]:
+def _evaluate(job: Assignment, wanted: EvaluationSpec, run: Path, clock: Clock, tell: Tell) -> dict[str, Any]:
     from beacon.sim.evaluate import EvaluateConfig, evaluate
     from beacon.sim.evaluate import read_result as read_evaluation
 
-    name = f"{cell.task}-{cell.target.size}-{wanted.domain}-{wanted.region}-{wanted.seed}-{wanted.episodes}"
+    task, size = job.experiment.task, job.experiment.target.size
+    name = f"{task}-{size}-{wanted.domain}-{wanted.region}-{wanted.seed}-{wanted.episodes}"
     out = run / "eval" / f"{name}.json"
     stage = f"{EVALUATE} in {wanted.domain}, {wanted.region} region"
     if out.exists():
-        found = read_evaluation(out)
+        report = read_evaluation(out)
     else:
         config = EvaluateConfig(
-            task=cell.task,
+            task=task,
             domain=wanted.domain,
-            size=cell.target.size,
+            size=size,
             region=wanted.region,
             episodes=wanted.episodes,
             seed=wanted.seed,
+            videos=job.execution.videos,
         )
         tell(stage, 0, wanted.episodes)
 
@@ -133,23 +154,23 @@ def _evaluate(cell: Cell, wanted: EvaluationSpec, run: Path, clock: Clock, tell:
             tell(stage, done, total)
 
         clock.start()
-        found = evaluate(run, config, out=out, progress=heard)
+        report = evaluate(run, config, out=out, progress=heard)
         clock.note(EVALUATE)
-    return compact_evaluation(found, wanted)
+    return compact_evaluation(report, wanted)
 
 
-def compact_evaluation(found: Mapping[str, Any], wanted: EvaluationSpec) -> dict[str, Any]:
+def compact_evaluation(report: Mapping[str, Any], wanted: EvaluationSpec) -> dict[str, Any]:
     """A result of `beacon evaluate` without what its seed gives anyway."""
     return {
         "domain": wanted.domain,
         "region": wanted.region,
         "seed": wanted.seed,
         "episodes": wanted.episodes,
-        "states_sha256": found["initial_states"]["sha256"],
-        "rates": found["rates"],
+        "states_sha256": report["initial_states"]["sha256"],
+        "rates": report["rates"],
         "outcomes": {
-            criterion: [_short(episode[criterion]) for episode in found["episodes"]]
-            for criterion in found["rates"]
+            criterion: [_short(episode[criterion]) for episode in report["episodes"]]
+            for criterion in report["rates"]
         },
     }
 
@@ -159,7 +180,7 @@ def _short(outcome: float) -> float | int:
 
 
 class Clock:
-    """Wall-clock seconds by stage, over all the calls that a cell took."""
+    """Wall-clock seconds by stage, over all the calls that an experiment took."""
 
     def __init__(self, run: Path) -> None:
         self._file = run / SECONDS

@@ -11,11 +11,11 @@ from beacon.training.config import preset_config
 
 
 @dataclass(frozen=True)
-class Scale:
-    """One preset: how much of everything."""
+class SuitePreset:
+    """How much of everything."""
 
     name: str
-    preset: str  # of `beacon train`
+    train_preset: str  # of `beacon train`
     size: str  # of the tasks
     source_demos: int
     target_demos: int
@@ -25,7 +25,7 @@ class Scale:
     real_episodes: int
     seconds_per_step: float  # of training, roughly, for the first estimate of the time
     seconds_per_episode: float
-    workers: int  # cells side by side, by default
+    workers: int  # experiments side by side, by default
     optimization: Mapping[str, Any] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
     image_size: int | None = None
@@ -33,10 +33,10 @@ class Scale:
     @property
     def steps(self) -> int:
         """Gradient steps of a run."""
-        return int(self.optimization.get("steps", preset_config(self.preset)[1].steps))
+        return int(self.optimization.get("steps", preset_config(self.train_preset)[1].steps))
 
 
-_TINY_POLICY = {
+TINY_POLICY = {
     "encoder": {"widths": [8, 8, 8, 8], "group_channels": 8, "keypoints": 8},
     "denoiser": "mlp",
     "mlp_width": 32,
@@ -44,11 +44,11 @@ _TINY_POLICY = {
     "draws": 2,
 }
 
-# On two cores. A cell has smaller images and fewer draws than the preset of `beacon train`: half of the time,
+# On two cores. Images are smaller and draws fewer than in the preset of `beacon train`: half of the time,
 # for 88 instead of 93 of 100 stacks in the own domain with 1,000 steps of batch 64 (docs/findings.md).
-_CPU = Scale(
+_CPU = SuitePreset(
     "cpu",
-    preset="cpu",
+    train_preset="cpu",
     size="small",
     source_demos=200,
     target_demos=10,
@@ -64,18 +64,18 @@ _CPU = Scale(
 )
 
 
-def _longer(times: int) -> Scale:
+def _longer(times: int) -> SuitePreset:
     """The same with more gradient steps, and so as many times the refreshes; nothing else changes."""
     return replace(_CPU, name=f"cpu-{times}x", optimization={"steps": times * _CPU.steps})
 
 
-SCALES = {
-    scale.name: scale
-    for scale in (
+PRESETS = {
+    preset.name: preset
+    for preset in (
         # The paper's sizes, for one GPU with 48 GB. Times: an estimate, see docs/suites.md.
-        Scale(
+        SuitePreset(
             "paper",
-            preset="paper",
+            train_preset="paper",
             size="full",
             source_demos=500,
             target_demos=20,
@@ -91,9 +91,9 @@ SCALES = {
         _longer(4),
         _longer(16),
         # Shows in minutes that everything works, and teaches nothing.
-        Scale(
+        SuitePreset(
             "tiny",
-            preset="cpu",
+            train_preset="cpu",
             size="small",
             source_demos=10,
             target_demos=2,
@@ -105,15 +105,15 @@ SCALES = {
             seconds_per_episode=3.0,
             workers=2,
             optimization={"steps": 20, "steps_per_epoch": 5, "batch_size": 16},
-            policy=_TINY_POLICY,
+            policy=TINY_POLICY,
             image_size=32,
         ),
     )
 }
 
 
-def find_scale(name: str) -> Scale:
+def find_preset(name: str) -> SuitePreset:
     """A preset by name."""
-    if name not in SCALES:
-        raise UserError(f"--preset {name}: choose one of {', '.join(SCALES)}")
-    return SCALES[name]
+    if name not in PRESETS:
+        raise UserError(f"--preset {name}: choose one of {', '.join(PRESETS)}")
+    return PRESETS[name]
