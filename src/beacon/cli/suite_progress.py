@@ -58,9 +58,9 @@ class SuiteProgress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.__exit__(kind, error, trace)
+        self._progress.__exit__(error_type, error, trace)
 
     def __call__(self, notice: Notice) -> None:
         """Show it."""

@@ -30,9 +30,7 @@ class DemoResult:
     report: Path
     table: list[tuple[str, int, int, float, float]]  # method, successes, episodes, interval
     verdict: str
-    corruption_auc: (
-        float | None
-    )  # how often BEACON's weights rank a sound demonstration above a corrupted one
+    corruption_auc: float | None  # share of pairs in which a sound demonstration outweighs a corrupted one
 
 
 class _Progress:

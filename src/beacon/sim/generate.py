@@ -40,9 +40,7 @@ class GenerateConfig:
     image_size: int = IMAGE_SIZE
     mimic: Path | None = None  # expand these seed demonstrations instead of asking the expert
     replay: Path | None = None  # repeat these demonstrations' actions in the domain
-    expert: str | None = (
-        None  # another scripted expert than the task's own: a registered name, or module:Class
-    )
+    expert: str | None = None  # another than the task's own: a registered name, or module:Class
     overwrite: bool = False
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ class RayTasks:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for task in self._running.values():
             self._ray.cancel(task, force=True)
@@ -70,11 +70,11 @@ class RayTasks:
                 continue
             del self._running[name]
             try:
-                kind, value = self._ray.get(task)
+                state, value = self._ray.get(task)
             except self._ray.exceptions.RayError as error:
                 why = f"its task ended early ({type(error).__name__}); the same command goes on with it"
-                kind, value = "failed", ("RunError", why)
-            events.append(Event(name, kind, value))
+                state, value = "failed", ("RunError", why)
+            events.append(Event(name, state, value))
         return events
 
 

@@ -151,8 +151,8 @@ class MugCleanup(Task):
         )
         # The floor ends behind the front, so that the two meet.
         floor = f'<body name="drawer_main">{geoms("drawer", tray)}{joint}</body>'
-        place = numbers((*f.cabinet, TABLE_HEIGHT))
-        return f'<body name="cabinet_main" pos="{place}">{geoms("cabinet", shell)}{floor}</body>'
+        position = numbers((*f.cabinet, TABLE_HEIGHT))
+        return f'<body name="cabinet_main" pos="{position}">{geoms("cabinet", shell)}{floor}</body>'
 
     def _mug(self) -> str:
         f = self.furniture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class Stack(Task):
     expert = "beacon.sim.experts.stack:StackExpert"
     reported = ("R", "S")
     wrong_object = "beacon.sim.tasks.wrong_object:WrongStack"
+    carried: ClassVar[str] = "cubeA"
 
     @classmethod
     def sizes(cls) -> Mapping[str, Size]:
@@ -99,8 +100,8 @@ class Stack(Task):
 
     def criteria(self, world: World, data: mujoco.MjData) -> dict[str, bool]:
         """``stacked``: A is not held, its centre is more than 4 cm above the table, and it touches B."""
-        grasped = world.grasping(data, "cubeA")
-        lifted = float(data.xpos[world.body("cubeA_main"), 2]) > TABLE_HEIGHT + 0.04
+        grasped = world.grasping(data, self.carried)
+        lifted = float(data.xpos[world.body(self.bodies[self.carried]), 2]) > TABLE_HEIGHT + 0.04
         touching = lifted and world.touching(data, "cubeA", "cubeB")
         return {
             "grasped": grasped,

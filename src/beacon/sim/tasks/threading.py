@@ -131,8 +131,8 @@ class Threading(Task):
                 )
             )
         site = f'<site name="ring_centre" pos="0 0 {ring.height}" size="0.002" group="4"/>'
-        place = numbers((*STANDS_AT[self.size.name], TABLE_HEIGHT))
-        return f'<body name="tripod_main" pos="{place}">{geoms("tripod", parts)}{site}</body>'
+        position = numbers((*STANDS_AT[self.size.name], TABLE_HEIGHT))
+        return f'<body name="tripod_main" pos="{position}">{geoms("tripod", parts)}{site}</body>'
 
     @property
     def contact_groups(self) -> Mapping[str, tuple[str, ...]]:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from beacon.sim.experts.base import CLOSED, OPEN, Move
 from beacon.sim.experts.stack import StackExpert
-from beacon.sim.tasks.base import TABLE_HEIGHT
 from beacon.sim.tasks.stack import HALF_A, HALF_B, Stack
-
-if TYPE_CHECKING:
-    import mujoco
-
-    from beacon.sim.world import World
 
 
 class WrongStack(Stack):
@@ -24,18 +17,7 @@ class WrongStack(Stack):
     name = "stack-wrong-object"
     title = "Stack"
     expert = "beacon.sim.tasks.wrong_object:WrongStackExpert"
-
-    def criteria(self, world: World, data: mujoco.MjData) -> dict[str, bool]:
-        """As for stack, with the cubes in each other's place."""
-        grasped = world.grasping(data, "cubeB")
-        lifted = float(data.xpos[world.body("cubeB_main"), 2]) > TABLE_HEIGHT + 0.04
-        touching = lifted and world.touching(data, "cubeA", "cubeB")
-        return {
-            "grasped": grasped,
-            "lifted": lifted,
-            "touching": touching,
-            "stacked": touching and not grasped,
-        }
+    carried = "cubeB"
 
 
 class WrongStackExpert(StackExpert):
