@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from types import TracebackType
 from typing import Any, Literal, Protocol
 
@@ -114,8 +116,22 @@ def failure(event: Event) -> UserError | RunError:
     return (UserError if kind == "UserError" else RunError)(f"{event.name}: {text}")
 
 
+def end_with_parent() -> None:
+    """Let this worker process end at once when its parent has ended, also when that was killed."""
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()  # a pipe that breaks with the parent: nothing is polled
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _work(work: Work, job: Any, threads: int | None, connection: Any) -> None:
     """A process: only the parent hears Ctrl-C, and then stops this one."""
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if threads is not None:
         import torch
@@ -124,7 +140,6 @@ def _work(work: Work, job: Any, threads: int | None, connection: Any) -> None:
     last = [0.0]
 
     def tell(*value: Any) -> None:
-        # Where nobody listens any more, sending fails: a process does not outlive its parent for long.
         if time.monotonic() - last[0] > POLL:
             last[0] = time.monotonic()
             connection.send(("progress", value))

@@ -75,7 +75,8 @@ class Registry(Mapping[str, Part], Generic[Part]):
         raise KeyError(_address(part))
 
     def __getitem__(self, name: str) -> Part:
-        self._search()
+        if name not in self._parts and name not in self._addresses:
+            self._search()  # only now: who asks for a built-in part need not wait for other packages
         if name not in self._parts and name in self._addresses:
             module, _, attribute = self._addresses[name].partition(":")
             self._parts[name] = getattr(import_module(module), attribute)

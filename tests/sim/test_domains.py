@@ -32,10 +32,10 @@ def test_a_domain_in_a_few_lines_of_yaml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("look: {tabel: x}", "'tabel' is not known here; known are"),
-        ("look: 3", "'look' must be a mapping"),
-        ("look: {light_colour: [1, 2]}", "needs 3 numbers"),
-        ("physics: {action_delay: often}", "expected something like 0"),
+        ("look: {tabel: x}", "look.tabel: there is no such option; there are"),
+        ("look: 3", "look: a mapping of options expected, not 3"),
+        ("look: {light_colour: [1, 2]}", "look.light_colour: a list of 3 expected"),
+        ("physics: {action_delay: often}", "physics.action_delay: a whole number expected, not 'often'"),
         ("physics: {mass: -1}", "must be positive"),
         ("base: moon", "base 'moon' is not a domain"),
         ("[1, 2]", "must hold a mapping"),

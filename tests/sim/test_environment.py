@@ -8,14 +8,12 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from beacon.errors import UserError
-from beacon.sim.registration import TITLES  # to import the package is enough to register
+from beacon.sim.registration import environment_ids  # to import the package is enough to register
 
 
-@pytest.mark.parametrize("title", TITLES.values())
-def test_gymnasiums_checker_is_content(title: str) -> None:
-    environment = gymnasium.make(
-        f"beacon/{title}-v0", domain="texture", region="ood", render_mode="rgb_array"
-    )
+@pytest.mark.parametrize("name", environment_ids())
+def test_gymnasiums_checker_is_content(name: str) -> None:
+    environment = gymnasium.make(name, domain="texture", region="ood", render_mode="rgb_array")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(environment.unwrapped)

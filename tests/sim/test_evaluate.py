@@ -75,6 +75,7 @@ def test_replaying_the_expert_is_as_good_as_the_expert(make_world: MakeWorld) ->
     assert sum(expert) >= 3
     report = evaluate(Replay([np.stack(r.actions) for r in recordings]), config)
     assert [e["success"] for e in report["episodes"]] == expert
+    assert (report["n_success"], report["pc_success"]) == (sum(expert), 25 * sum(expert))
 
 
 def test_a_random_policy_reaches_nothing_whatever_the_workers(tmp_path: Path) -> None:
@@ -85,6 +86,9 @@ def test_a_random_policy_reaches_nothing_whatever_the_workers(tmp_path: Path) ->
     again = evaluate(spec, EvaluateConfig("lift", "texture", episodes=22, workers=2))
     assert one["episodes"] == again["episodes"]
     stored = read_result(tmp_path / "a.json")
+    # LeRobot's names, and its per cent.
+    assert (stored["n_episodes"], stored["n_success"], stored["pc_success"]) == (22, 0, 0.0)
+    assert stored["pc_success_wilson_95"] == [100 * end for end in stored["rates"]["success"]["wilson_95"]]
     assert stored["initial_states"]["sha256"] == one["initial_states"]["sha256"]
     assert stored["versions"]["robosuite"] == "1.5.2"
     assert stored["domain_parameters"]["look"]["table"] == "wood-varnished-panels"

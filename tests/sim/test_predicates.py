@@ -105,30 +105,31 @@ class TestMugCleanup:
     def test_upright_in_the_closed_drawer(self, world: World) -> None:
         found = self.arrange(world, 0.0)
         assert found["tidy"] and found["on_floor"] and found["upright"] and found["closed"]
-        assert self.score(world, found) == {"success": 1.0, "score": 1.0}
+        assert self.score(world, found) == {"success": 1.0, "score": 1.0, "paper_score": 1.0}
 
     def test_drawer_ajar_is_half(self, world: World) -> None:
         found = self.arrange(world, 0.03)
         assert found["on_floor"] and not found["closed"] and found["nearly_closed"] and not found["tidy"]
-        assert self.score(world, found) == {"success": 0.0, "score": 0.5}
+        assert self.score(world, found) == {"success": 0.0, "score": 0.5, "paper_score": 0.5}
 
     def test_mug_tilted_is_half(self, world: World) -> None:
         found = self.arrange(world, 0.0, tilt=np.pi / 2)
         assert found["inside"] and not found["upright"] and found["closed"] and not found["tidy"]
-        assert self.score(world, found) == {"success": 0.0, "score": 0.5}
+        assert self.score(world, found) == {"success": 0.0, "score": 0.5, "paper_score": 0.5}
 
-    def test_tilted_and_ajar_is_nothing(self, world: World) -> None:
+    def test_tilted_and_ajar_is_half_in_the_paper_alone(self, world: World) -> None:
         found = self.arrange(world, 0.03, tilt=np.pi / 2)
-        assert self.score(world, found) == {"success": 0.0, "score": 0.0}
+        assert self.score(world, found) == {"success": 0.0, "score": 0.0, "paper_score": 0.5}
 
-    def test_drawer_open_is_nothing(self, world: World) -> None:
+    def test_drawer_open_is_half_in_the_paper_alone(self, world: World) -> None:
         found = self.arrange(world, 0.1)
         assert found["inside"] and found["opened"]
-        assert self.score(world, found) == {"success": 0.0, "score": 0.0}
+        assert self.score(world, found) == {"success": 0.0, "score": 0.0, "paper_score": 0.5}
 
     def test_mug_in_the_air_does_not_count(self, world: World) -> None:
         found = self.arrange(world, 0.11, lift=0.1, settle=0)
         assert not found["inside"] and not found["on_floor"]
+        assert self.score(world, found) == {"success": 0.0, "score": 0.0, "paper_score": 0.0}
 
     def test_mug_on_the_table(self, world: World) -> None:
         found = criteria(world, world.place({"mug": Placement(0, -0.1, 0)}), settle=2)

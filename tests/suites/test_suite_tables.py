@@ -9,22 +9,27 @@ from typing import Any
 import pytest
 
 from beacon.cli.main import main
-from beacon.suites.cell import Cell
+from beacon.suites.definitions.sensitivity import SELECTION_SEED
+from beacon.suites.experiment import Experiment
 from beacon.suites.figures import scaling_figure, success_figure
-from beacon.suites.grids import SELECTION_SEED, SUITES, TEST_SEED, Choice, Place, places
 from beacon.suites.page import write_page
 from beacon.suites.paper import NUMBERS, reported
+from beacon.suites.presets import PRESETS
 from beacon.suites.results import Folders, read_result, write_result
-from beacon.suites.scales import SCALES
 from beacon.suites.sections import make_sections
+from beacon.suites.setting import TEST_SEED, TableEntry
+from beacon.suites.suite import SUITES, Choice, select_entries
 from beacon.suites.tables import ResultStore, make_columns
 
-TINY, CPU = SCALES["tiny"], SCALES["cpu"]
+TINY, CPU = PRESETS["tiny"], PRESETS["cpu"]
 STACK = Choice((0, 1), (), ("stack",), ("texture",))
 
 
 def store_result(
-    folders: Folders, cell: Cell, outcomes: Sequence[Mapping[str, Sequence[float]]], weights: Any = None
+    folders: Folders,
+    experiment: Experiment,
+    outcomes: Sequence[Mapping[str, Sequence[float]]],
+    weights: Any = None,
 ) -> None:
     """A result with these outcomes, one mapping of criteria for each evaluation."""
     evaluations = [
@@ -37,16 +42,16 @@ def store_result(
             "rates": {name: {"rate": sum(values) / len(values)} for name, values in mine.items()},
             "outcomes": mine,
         }
-        for wanted, mine in zip(cell.evaluations, outcomes, strict=True)
+        for wanted, mine in zip(experiment.evaluations, outcomes, strict=True)
     ]
     result = {
-        "key": cell.key,
-        "configuration": cell.configuration(),
+        "key": experiment.key,
+        "configuration": experiment.configuration(),
         "evaluations": evaluations,
         "weights": weights,
         "seconds": {"training": 20.0, "evaluation": 4.0},
     }
-    write_result(folders.result(cell), result)
+    write_result(folders.result(experiment), result)
 
 
 def stack_outcomes(bits: str) -> dict[str, list[float]]:
@@ -54,28 +59,28 @@ def stack_outcomes(bits: str) -> dict[str, list[float]]:
     return {"success": values, "R": values, "S": [0.0] * len(values)}
 
 
-def cell_of(chosen: list[Place], row: str, seed: int) -> Cell:
-    (found,) = (place.cell for place in chosen if place.row == row and place.cell.seed == seed)
-    return found
+def experiment_of(chosen: list[TableEntry], row: str, seed: int) -> Experiment:
+    (experiment,) = (e.experiment for e in chosen if e.row == row and e.experiment.seed == seed)
+    return experiment
 
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Folders:
     """BEACON 12 of 20 and co-training 6 of 20, over two seeds and the same states."""
     found = Folders(tmp_path / "work", tmp_path / "results")
-    chosen = places(SUITES["sim2sim"], TINY, STACK)
+    chosen = select_entries(SUITES["sim2sim"], TINY, STACK)
     for row, outcomes in {
         "beacon": ("1111111000", "1111100000"),
         "cotrain": ("1100000001", "1110000000"),
     }.items():
         for seed, bits in enumerate(outcomes):
-            store_result(found, cell_of(chosen, row, seed), [stack_outcomes(bits)])
-    store_result(found, cell_of(chosen, "mmd", 0), [stack_outcomes("1" * 10)])
+            store_result(found, experiment_of(chosen, row, seed), [stack_outcomes(bits)])
+    store_result(found, experiment_of(chosen, "mmd", 0), [stack_outcomes("1" * 10)])
     return found
 
 
 def test_pooled_rates_intervals_and_paired_tests(folders: Folders) -> None:
-    chosen = places(SUITES["sim2sim"], TINY, STACK)
+    chosen = select_entries(SUITES["sim2sim"], TINY, STACK)
     (column,) = make_columns(SUITES["sim2sim"], chosen, ResultStore(folders))
     assert column.criteria == ("R", "S") and column.reference == "beacon"
     lines = {line.row: line for line in column.lines}
@@ -83,7 +88,7 @@ def test_pooled_rates_intervals_and_paired_tests(folders: Folders) -> None:
     assert (beacon.successes, beacon.episodes, beacon.seeds) == (12, 20, {0: 0.7, 1: 0.5})
     # Wilson's interval for 12 of 20, by hand: (0.6 + 0.09604 ± 1.96·√(0.012 + 0.0024010)) / 1.19207.
     assert (beacon.low, beacon.high) == pytest.approx((0.38658, 0.78119), abs=1e-4)
-    assert (beacon.paper, cotrain.paper, lines["beacon"].rates["S"].paper) == (0.89, 0.33, 0.77)
+    assert (beacon.paper, cotrain.paper, lines["cotrain"].rates["S"].paper) == (None, 0.33, 0.25)
     # Seed 0: five states only BEACON, one only co-training; seed 1: two only BEACON.
     assert cotrain.against is not None
     assert (cotrain.against.pairs, cotrain.against.only_reference, cotrain.against.only_row) == (20, 7, 1)
@@ -97,18 +102,18 @@ def test_pooled_rates_intervals_and_paired_tests(folders: Folders) -> None:
 
 
 def test_a_row_that_lacks_seeds_says_so_in_the_figure(folders: Folders) -> None:
-    chosen = places(SUITES["sim2sim"], TINY, STACK)
+    chosen = select_entries(SUITES["sim2sim"], TINY, STACK)
     columns = make_columns(SUITES["sim2sim"], chosen, ResultStore(folders))
     (panel,) = success_figure(columns).panels
     marks = {mark.name: mark for mark in panel.marks}
     assert marks["MMD"].text == "100% (seed 0), paper 87%" and marks["MMD"].colour == "source5"
     assert marks["Co-training, 0.9"].text == "30%, paper 33%"
-    assert marks["Co-training, 0.9"].colour == "source0" and marks["BEACON"].colour == "target"
+    assert marks["Co-training, 0.9"].colour == "source0" and marks["BEACON+ (ours)"].colour == "target"
 
 
 def test_states_that_differ_are_not_paired(folders: Folders) -> None:
-    chosen = places(SUITES["sim2sim"], TINY, STACK)
-    path = folders.result(cell_of(chosen, "mmd", 0))
+    chosen = select_entries(SUITES["sim2sim"], TINY, STACK)
+    path = folders.result(experiment_of(chosen, "mmd", 0))
     path.write_text(path.read_text().replace("states of 1000", "other states"))
     (column,) = make_columns(SUITES["sim2sim"], chosen, ResultStore(folders))
     assert {line.row: line for line in column.lines}["mmd"].rates["R"].against is None
@@ -118,8 +123,9 @@ def test_the_table_says_it(folders: Folders, capsys: pytest.CaptureFixture[str])
     options = ["--preset", "tiny", "--results", str(folders.results), "--tasks", "stack"]
     assert main(["suite", "table", "sim2sim", *options, "--markdown"]) == 0
     said = capsys.readouterr().out
-    assert "| BEACON | 20 | 60% (39 to 78) | 89% | 0% (0 to 16) | 77% | 0: 70, 1: 50 | – |" in said
-    row = "| Co-training, 0.9 | 20 | 30% (15 to 52) | 33% | 0% (0 to 16) | 25% | 0: 30, 1: 30 |"
+    ours = "| BEACON+ (ours) | 20 | 60% (39 to 78) | – | 0% (0 to 16) | – | 100% | – | 0: 70, 1: 50 | – |"
+    assert ours in said
+    row = "| Co-training, 0.9 | 20 | 30% (15 to 52) | 33% | 0% (0 to 16) | 25% | 100% | 24% | 0: 30, 1: 30 |"
     assert f"{row} +30 points, p = 0.07 |" in said
     assert main(["suite", "table", "sim2sim", *options, "--json"]) == 0
     (column,) = json.loads(capsys.readouterr().out)["columns"]
@@ -135,7 +141,7 @@ def test_the_page_and_its_figures(folders: Folders, tmp_path: Path) -> None:
     # The cells of two target demonstrations are those of the first rung of scaling: a table, no curve yet.
     assert "## scaling" in text and [figure.name for figure in figures] == ["tiny-sim2sim.svg"]
     drawing = figures[0].read_text()
-    assert "60%, paper 89%" in drawing and str(tmp_path) not in drawing + text
+    assert "30%, paper 33%" in drawing and str(tmp_path) not in drawing + text
     gone, foreign = (figures[0].with_name(name) for name in ("tiny-ablation.svg", "other.svg"))
     for file in (gone, foreign):
         file.write_text("<svg/>")
@@ -144,9 +150,9 @@ def test_the_page_and_its_figures(folders: Folders, tmp_path: Path) -> None:
     assert foreign.exists() and not gone.exists()  # a figure of results that were deleted
 
 
-def test_what_weights_find_by_kind_of_fault(tmp_path: Path) -> None:
+def test_what_weights_find_by_corruption(tmp_path: Path) -> None:
     folders = Folders(tmp_path / "work", tmp_path / "results")
-    chosen = places(SUITES["contaminated"], TINY, STACK)
+    chosen = select_entries(SUITES["contaminated"], TINY, STACK)
     for seed, auc in enumerate((0.9, 0.6)):
         flaws = {"none": {"demos": 7, "mean": 0.5}, "noisy": {"demos": 3, "mean": 0.2, "auc": auc}}
         domain = {"role": "target", "windows": 10, "mean": 2.0}
@@ -159,12 +165,12 @@ def test_what_weights_find_by_kind_of_fault(tmp_path: Path) -> None:
             "auc": auc,
             "flaws": flaws,
         }
-        cell = cell_of(chosen, "beacon", seed)
-        store_result(folders, cell, [stack_outcomes("10")], weights)
+        experiment = experiment_of(chosen, "beacon", seed)
+        store_result(folders, experiment, [stack_outcomes("10")], weights)
     sections = make_sections(SUITES["contaminated"], chosen, ResultStore(folders))
-    _, faults, weighed = sections
-    assert faults.headings == ("task and method", "all faults", "noisy")
-    assert faults.rows == (("stack: BEACON", "0.75 (0.90, 0.60)", "0.75 (0.90, 0.60)"),)
+    _, corruptions, weighed = sections
+    assert corruptions.headings == ("task and method", "all corruptions", "noisy")
+    assert corruptions.rows == (("stack: BEACON+ (ours)", "0.75 (0.90, 0.60)", "0.75 (0.90, 0.60)"),)
     assert weighed.rows[0][1:4] == ("0.80 (0.80, 0.80)", "2.00 (2.00, 2.00)", "0.50 (0.50, 0.50)")
 
 
@@ -172,48 +178,50 @@ def test_the_sweep_goes_where_the_selection_states_say(tmp_path: Path) -> None:
     folders = Folders(tmp_path / "work", tmp_path / "results")
     best = {"lambda_1": 0.1, "lambda_2": 0.001, "lambda_d": 0.4, "alpha": 0.3}
 
-    def planned() -> list[Place]:
-        return places(SUITES["sensitivity"], TINY, Choice((0,)), ResultStore(folders))
+    def planned() -> list[TableEntry]:
+        return select_entries(SUITES["sensitivity-recommended"], TINY, Choice((0,)), ResultStore(folders))
 
     for stage in range(5):
         chosen = planned()
-        groups = list(dict.fromkeys(place.detail.split(",")[0] for place in chosen))
+        groups = list(dict.fromkeys(entry.detail.split(",")[0] for entry in chosen))
         assert groups == [*best, "chosen"][: stage + 1]
-        for place in chosen:
-            assert [one.seed for one in place.cell.evaluations] == [SELECTION_SEED, TEST_SEED]
-            weighting = place.cell.train_config(Path()).options.weighting
+        for entry in chosen:
+            assert [one.seed for one in entry.experiment.evaluations] == [SELECTION_SEED, TEST_SEED]
+            weighting = entry.experiment.train_config(Path()).options.weighting
             good = sum(getattr(weighting, name) == value for name, value in best.items())
             selection = stack_outcomes("1" * good + "0" * (4 - good))
             # On the test states it is the other way round, which must not matter.
-            store_result(folders, place.cell, [selection, stack_outcomes("0" * good + "1" * (4 - good))])
-    last = next(place.cell for place in planned() if place.row == "chosen")
+            store_result(
+                folders, entry.experiment, [selection, stack_outcomes("0" * good + "1" * (4 - good))]
+            )
+    last = next(entry.experiment for entry in planned() if entry.row == "chosen")
     weighting = last.train_config(Path()).options.weighting
     assert {name: getattr(weighting, name) for name in best} == best
 
 
 def test_every_number_of_the_paper_has_its_place() -> None:
-    scale = SCALES["paper"]
+    preset = PRESETS["paper"]
     for name in ("sim2sim", "sim2real", "ablation", "scaling"):
         found: dict[tuple[str, Any, str], float] = {}
-        for place in places(SUITES[name], scale, Choice((0,))):
-            for criterion in ("R", "S", "score", "success"):
-                value = reported(name, place.row, place.column, criterion)
-                if value is not None and place.row != "beacon-paper":
-                    found[place.row, place.column, criterion] = value
+        for entry in select_entries(SUITES[name], preset, Choice((0,))):
+            for criterion in ("R", "S", "paper_score", "score", "success"):
+                value = reported(name, entry.row, entry.column, criterion)
+                if value is not None:
+                    found[entry.row, entry.column, criterion] = value
         assert len(found) == sum(suite == name for suite, *_ in NUMBERS)
-    assert reported("sim2sim", "mmd", ("mug-cleanup", "texture-view", ""), "score") == 0.29
-    assert reported("sim2real", "ms-beacon", ("stack", "real-proxy", "ood"), "S") == 0.45
-    assert reported("scaling", "beacon", ("stack", "texture-view", "n=80"), "S") == 0.80
-    assert reported("scaling", "beacon", ("stack", "texture-view", "n=20"), "S") == 0.60
-    assert reported("scaling", "beacon", ("stack", "texture-view", "n=5"), "S") is None
+    assert reported("sim2sim", "mmd", ("mug-cleanup", "texture-view", ""), "paper_score") == 0.29
+    assert reported("sim2real", "ms-beacon-paper", ("stack", "real-proxy", "ood"), "S") == 0.45
+    assert reported("scaling", "beacon-paper", ("stack", "texture-view", "n=80"), "S") == 0.80
+    assert reported("scaling", "beacon-paper", ("stack", "texture-view", "n=20"), "S") == 0.60
+    assert reported("scaling", "beacon-paper", ("stack", "texture-view", "n=5"), "S") is None
 
 
 def test_averages_are_those_that_the_paper_prints() -> None:
     """Its own last column, from R and rounded entries: a check on what was copied."""
-    tasks = (("stack", "R"), ("mug-cleanup", "score"), ("threading", "success"))
+    tasks = (("stack", "R"), ("mug-cleanup", "paper_score"), ("threading", "success"))
     for gap, expected in (
-        ("texture", {"cotrain": 0.32, "mmd": 0.60, "uot": 0.52, "beacon": 0.64}),
-        ("texture-view", {"cotrain": 0.18, "mmd": 0.41, "uot": 0.32, "beacon": 0.45}),
+        ("texture", {"cotrain": 0.32, "mmd": 0.60, "uot": 0.52, "beacon-paper": 0.64}),
+        ("texture-view", {"cotrain": 0.18, "mmd": 0.41, "uot": 0.32, "beacon-paper": 0.45}),
     ):
         for row, average in expected.items():
             values = [NUMBERS["sim2sim", row, (task, gap, ""), criterion] for task, criterion in tasks]
@@ -235,7 +243,7 @@ def test_averages_are_those_that_the_paper_prints() -> None:
         (["run", "sim2sim", "--seeds", "-1"], "--seeds -1"),
         (["table"], "name a suite"),
         (["throw"], "there is no 'beacon suite throw'"),
-        (["run", "sim2sim", "--tasks", "lift"], "--tasks lift"),
+        (["run", "sim2sim", "--tasks", "juggle"], "--tasks juggle"),
     ],
 )
 def test_wrong_input_is_one_line(
@@ -260,8 +268,8 @@ def test_without_ray_it_says_what_to_install(
 def test_a_damaged_result_is_one_line(
     folders: Folders, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chosen = places(SUITES["sim2sim"], TINY, STACK)
-    path = folders.result(cell_of(chosen, "mmd", 0))
+    chosen = select_entries(SUITES["sim2sim"], TINY, STACK)
+    path = folders.result(experiment_of(chosen, "mmd", 0))
     path.write_text(text)
     arguments = ["--preset", "tiny", "--results", str(folders.results), "--tasks", "stack"]
     assert main(["suite", "table", "sim2sim", *arguments]) == 2
@@ -270,8 +278,8 @@ def test_a_damaged_result_is_one_line(
 
 
 def test_a_result_under_another_name_is_refused(folders: Folders) -> None:
-    chosen = places(SUITES["sim2sim"], TINY, STACK)
-    first, second = (folders.result(cell_of(chosen, row, 0)) for row in ("mmd", "uot"))
+    chosen = select_entries(SUITES["sim2sim"], TINY, STACK)
+    first, second = (folders.result(experiment_of(chosen, row, 0)) for row in ("mmd", "uot"))
     first.rename(second)
     with pytest.raises(ValueError, match="is the result of"):
         read_result(second)
@@ -301,13 +309,40 @@ def test_a_folder_that_cannot_be_made_is_said_before_the_work(
 
 def test_curves_of_scaling_are_of_the_seeds_that_all_points_have(tmp_path: Path) -> None:
     folders = Folders(tmp_path / "work", tmp_path / "results")
-    chosen = places(SUITES["scaling"], TINY, Choice((0, 1), ("beacon",), gaps=("texture",)))
-    few, many = ([place.cell for place in chosen if place.detail == f"n={n}"] for n in TINY.scaling)
+    chosen = select_entries(SUITES["scaling"], TINY, Choice((0, 1), ("beacon",), gaps=("texture",)))
+    few, many = ([entry.experiment for entry in chosen if entry.detail == f"n={n}"] for n in TINY.scaling)
     store_result(folders, few[0], [stack_outcomes("1000000000")])
-    for cell, bits in zip(many, ("1111100000", "1111111111"), strict=True):
-        store_result(folders, cell, [stack_outcomes(bits)])
+    for experiment, bits in zip(many, ("1111100000", "1111111111"), strict=True):
+        store_result(folders, experiment, [stack_outcomes(bits)])
     figure = scaling_figure(make_columns(SUITES["scaling"], chosen, ResultStore(folders)))
     (panel,) = figure.panels
     (curve,) = panel.marks
     assert panel.title.endswith("seed 0")
     assert (list(curve.x), list(curve.y)) == (list(TINY.scaling), [0.1, 0.5])
+
+
+def test_means_over_tasks_are_of_the_seeds_that_all_tasks_have(tmp_path: Path) -> None:
+    folders = Folders(tmp_path / "work", tmp_path / "results")
+    chosen = select_entries(SUITES["sim2sim"], TINY, Choice((0, 1), gaps=("texture",)))
+
+    def store(task: str, row: str, seed: int, outcomes: Mapping[str, Sequence[float]]) -> None:
+        store_result(folders, experiment_of([e for e in chosen if e.task == task], row, seed), [outcomes])
+
+    for seed, bits in enumerate(("1000", "1111")):
+        store("stack", "cotrain", seed, stack_outcomes(bits))
+        store("stack", "beacon", seed, stack_outcomes(bits))
+    store("threading", "cotrain", 0, {"success": [1.0, 1.0]})
+    # An older result has no score by the paper's words.
+    store(
+        "mug-cleanup", "cotrain", 0, {"success": [0.0, 1.0], "score": [0.5, 1.0], "paper_score": [0.5, 1.0]}
+    )
+    store("mug-cleanup", "mmd", 0, {"success": [0.0, 1.0], "score": [0.5, 1.0]})
+    sections = make_sections(SUITES["sim2sim"], chosen, ResultStore(folders))
+    averages = next(section for section in sections if section.title == "mean over tasks, texture")
+    # Stack 25, mug cleanup 75 and threading 100 of seed 0, and the paper's .33, .29 and .33.
+    assert averages.rows == (("Co-training, 0.9", "67%", "32%", "0"),)
+    assert "R (stack), paper_score (mug-cleanup), success (threading)" in averages.note
+    mug = next(section for section in sections if section.title == "mug-cleanup, texture")
+    rows = {row[0]: dict(zip(mug.headings, row, strict=True)) for row in mug.rows}
+    assert rows["MMD"]["paper_score"] == "–" and rows["MMD"]["score"].startswith("75%")
+    assert rows["Co-training, 0.9"]["paper_score"].startswith("75%")

@@ -22,7 +22,7 @@ ENOUGH = 0.01  # of the work, to tell the time left by
 DESCRIPTION = """Demonstrations in simulation, three methods, their success, and a report: RUNS/report.html.
 
 The robot is to put one cube onto another, on a wooden table. There are 10 demonstrations of that, and 150 on
-another table, of which 60 are bad: their actions are delayed or mirrored, and no method is told which.
+another table, of which 60 are corrupted: their actions are delayed or mirrored, and no method is told which.
 Target-only, co-training and BEACON train on the same budget and are evaluated from the same initial states.
 
 Takes five to eight minutes on two cores, without a GPU and without a network. Interrupt it when you
@@ -57,12 +57,12 @@ def main(arguments: list[str]) -> int:
         )
     except SystemExit as stop:  # the help was asked for
         return stop.code if isinstance(stop.code, int) else 0
-    from beacon.demo import DemoPlan, tell
+    from beacon.demo import DemoPlan, run_demo
 
     plan = DemoPlan.quick(options.seed) if options.quick else DemoPlan(seed=options.seed)
     try:
         with _progress() as advance:
-            result = tell(plan, options.out, workers=options.workers, advance=advance)
+            result = run_demo(plan, options.out, workers=options.workers, advance=advance)
     except KeyboardInterrupt:
         print("beacon: interrupted; the same command goes on where it stopped", file=sys.stderr)
         return 130
@@ -139,7 +139,7 @@ def _print(result: DemoResult, plan: DemoPlan) -> None:
     console = Console()
     console.print(table)
     console.print(result.verdict)
-    if result.flaws_found is not None:
-        share = f"{result.flaws_found:.0%} of pairs (50% is chance)"
-        console.print(f"BEACON's weights put a sound demonstration above a flawed one in {share}.")
+    if result.corruption_auc is not None:
+        share = f"{result.corruption_auc:.0%} of pairs (50% is chance)"
+        console.print(f"BEACON's weights put a sound demonstration above a corrupted one in {share}.")
     print(f"the report: {result.report}")

@@ -33,8 +33,8 @@ def command(
 
     Args:
         run: a run folder, or module:function that returns a policy.
-        task: lift, stack, mug-cleanup or threading.
-        domain: source, texture, texture-view, real-proxy, or a YAML file of your own.
+        task: lift, stack, mug-cleanup, threading, an installed one, or module:Class of your own.
+        domain: source, texture, texture-view, real-proxy, an installed one, or a YAML file of your own.
         episodes: how many initial states.
         region: where objects start: train, target or ood.
         size: small or full, as the policy was trained.
@@ -109,10 +109,11 @@ def _show(result: dict[str, Any]) -> None:
         f"{result['policy']}: {result['task']} {result['size']}, "
         f"{result['domain']}, {result['region']} region"
     )
+    width = max(8, *map(len, result["rates"]))
     for criterion, rate in result["rates"].items():
         low, high = rate["wilson_95"]
         print(
-            f"  {criterion:<8} {rate['successes']:g} of {rate['episodes']} = {100 * rate['rate']:.1f}% "
+            f"  {criterion:<{width}} {rate['successes']:g} of {rate['episodes']} = {100 * rate['rate']:.1f}% "
             f"(95% interval {100 * low:.1f} to {100 * high:.1f})"
         )
     print(f"  initial states {result['initial_states']['sha256'][:12]}, {result['seconds']} s")

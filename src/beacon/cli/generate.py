@@ -26,6 +26,7 @@ def command(
     noise: float = 0.05,
     mimic: Path | None = None,
     replay: Path | None = None,
+    expert: str | None = None,
     overwrite: bool = False,
 ) -> int:
     """Write a robomimic HDF5 file of successful demonstrations.
@@ -34,9 +35,9 @@ def command(
     number of workers.
 
     Args:
-        task: lift, stack, mug-cleanup or threading.
+        task: lift, stack, mug-cleanup, threading, an installed one, or module:Class of your own.
         out: the file to write.
-        domain: source, texture, texture-view, real-proxy, or a YAML file of your own.
+        domain: source, texture, texture-view, real-proxy, an installed one, or a YAML file of your own.
         demos: how many demonstrations.
         size: small (for a few CPU cores) or full (the paper's).
         region: where objects start: train, target or ood.
@@ -45,6 +46,7 @@ def command(
         noise: standard deviation of the noise added to actions.
         mimic: expand the seed demonstrations in this file instead of asking the scripted expert.
         replay: repeat the actions of the demonstrations in this file in the domain.
+        expert: another scripted expert than the task's own: an installed one, or module:Class.
         overwrite: replace a file that is there.
     """
     from beacon.sim.generate import GenerateConfig, generate
@@ -61,6 +63,7 @@ def command(
         noise=noise,
         mimic=mimic,
         replay=replay,
+        expert=expert,
         overwrite=overwrite,
     )
     with ProgressBar(f"{task} · {domain}") as update:

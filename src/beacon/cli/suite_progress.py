@@ -7,30 +7,35 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from beacon.suites.cell import Cell
 from beacon.suites.estimate import Estimate, in_words
-from beacon.suites.grids import Place
-from beacon.suites.perform import TRAIN
+from beacon.suites.experiment import Experiment
+from beacon.suites.presets import SuitePreset
 from beacon.suites.results import Folders
+from beacon.suites.run_experiment import TRAIN
 from beacon.suites.runner import Notice
-from beacon.suites.scales import Scale
+from beacon.suites.setting import TableEntry
 
-EVERY = 60.0  # seconds between two lines about a cell where there is no terminal
+EVERY = 60.0  # seconds between two lines about an experiment where there is no terminal
 
 
 class SuiteProgress:
-    """A bar per cell on a terminal, a line a minute elsewhere."""
+    """A bar per experiment on a terminal, a line a minute elsewhere."""
 
     def __init__(
-        self, cells: Sequence[Cell], places: Sequence[Place], folders: Folders, scale: Scale, workers: int
+        self,
+        experiments: Sequence[Experiment],
+        entries: Sequence[TableEntry],
+        folders: Folders,
+        preset: SuitePreset,
+        workers: int,
     ) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        self.cells, self.folders, self.scale, self.workers = cells, folders, scale, workers
+        self.experiments, self.folders, self.preset, self.workers = experiments, folders, preset, workers
         self.labels = {
-            place.cell.key: f"{place.task} {place.gap} {place.row} seed {place.cell.seed}"
-            for place in reversed(places)
+            entry.experiment.key: f"{entry.task} {entry.gap} {entry.row} seed {entry.experiment.seed}"
+            for entry in reversed(entries)
         }
         self._began: dict[tuple[str, str], tuple[float, int]] = {}
         self._said: dict[str, float] = {}
@@ -53,14 +58,14 @@ class SuiteProgress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.__exit__(kind, error, trace)
+        self._progress.__exit__(error_type, error, trace)
 
     def __call__(self, notice: Notice) -> None:
         """Show it."""
-        key = notice.cell.key
-        label = self.labels.get(key, f"{notice.cell.task} {notice.cell.method} seed {notice.cell.seed}")
+        experiment, key = notice.experiment, notice.experiment.key
+        label = self.labels.get(key, f"{experiment.task} {experiment.method} seed {experiment.seed}")
         if notice.kind == "progress":
             self._advance(key, label, notice)
             return
@@ -101,10 +106,11 @@ class SuiteProgress:
             self._say(f"{text}, {left}" if left else text)
 
     def _say_left(self) -> None:
-        done = sum(self.folders.is_done(cell) for cell in self.cells)
-        seconds = Estimate(self.scale, self.folders.results).left(self.cells, self.folders, self.workers)
+        done = sum(self.folders.is_done(experiment) for experiment in self.experiments)
+        estimate = Estimate(self.preset, self.folders.results)
+        seconds = estimate.left(self.experiments, self.folders, self.workers)
         rest = f", about {in_words(seconds)} left" if seconds else ""
-        self._say(f"{done} of {len(self.cells)} cells done{rest}")
+        self._say(f"{done} of {len(self.experiments)} experiments done{rest}")
 
     def _say(self, text: str) -> None:
         if self._progress.disable:

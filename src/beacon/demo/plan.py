@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from beacon.data.faults import DELAYED, MIRRORED
 from beacon.errors import UserError
 from beacon.files import write_bytes
-from beacon.methods import METHODS
-from beacon.policy.config import PolicyConfig
-from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
+from beacon.suites.experiment import DatasetSpec, EvaluationSpec, Experiment
+from beacon.suites.presets import TINY_POLICY
+from beacon.suites.results import Folders
+from beacon.training.config import TrainConfig
 
 PLAN = "demo.json"
 # Longest first, so that two workers end at about the same time.
@@ -30,7 +33,7 @@ class DemoPlan:
     target_domain: str = "texture"  # another table: what the policy has to work on
     source_demos: int = 150
     target_demos: int = 10
-    faults: tuple[tuple[str, float], ...] = ((DELAYED, 0.2), (MIRRORED, 0.2))  # shares of the source
+    corruptions: tuple[tuple[str, float], ...] = ((DELAYED, 0.2), (MIRRORED, 0.2))  # shares of the source
     image_size: int | None = 64  # half of the time of the pictures that the simulation draws
     steps: int = 1500
     steps_per_epoch: int = 150
@@ -44,7 +47,7 @@ class DemoPlan:
         """The same story in about a minute: it shows that everything works, and teaches nothing."""
         return cls(
             source_demos=6,
-            faults=((DELAYED, 0.34), (MIRRORED, 0.17)),
+            corruptions=((DELAYED, 0.34), (MIRRORED, 0.17)),
             target_demos=2,
             image_size=32,
             steps=20,
@@ -55,21 +58,42 @@ class DemoPlan:
             tiny_policy=True,
         )
 
-    def train_config(self, method: str, data: Path) -> TrainConfig:
+    def experiment(self, method: str) -> Experiment:
         """The run of one method; all have the same policy, budget and target data."""
-        policy, optimization = preset_config("cpu")
-        policy = _tiny(policy) if self.tiny_policy else policy
-        source = () if method == "target-only" else (data / "source.hdf5",)
-        return TrainConfig(
-            method=method,
-            options=METHODS[method].default_options(),
-            data=DataOptions(source=source, target=data / "target.hdf5", image_size=self.image_size),
-            policy=policy,
-            optimization=replace(
-                optimization, steps=self.steps, steps_per_epoch=self.steps_per_epoch, seed=self.seed
-            ),
-            run=RunOptions(device="cpu", threads=1, tensorboard=False, checkpoint_every=1),
+        # Seeds apart: no target demonstration starts where a source demonstration does.
+        source = DatasetSpec(
+            self.task,
+            self.source_domain,
+            self.source_demos,
+            self.size,
+            seed=2 * self.seed + 2,
+            corruptions=self.corruptions,
+            corruption_seed=self.seed,
+            label="source",
         )
+        target = DatasetSpec(
+            self.task,
+            self.target_domain,
+            self.target_demos,
+            self.size,
+            seed=2 * self.seed + 1,
+            label="target",
+        )
+        return Experiment(
+            method=method,
+            sources=(source,),
+            target=target,
+            target_demos=self.target_demos,
+            evaluations=(EvaluationSpec(self.target_domain, episodes=self.episodes),),
+            seed=self.seed,
+            optimization={"steps": self.steps, "steps_per_epoch": self.steps_per_epoch},
+            policy=TINY_POLICY if self.tiny_policy else {},
+            image_size=self.image_size,
+        )
+
+    def train_config(self, method: str, data: Path) -> TrainConfig:
+        """The configuration of one method's run, with the demonstrations in the folder ``data``."""
+        return self.experiment(method).train_config(data, device="cpu")
 
     def keep(self, folder: Path) -> None:
         """Note the plan in the folder, or refuse a folder in which another demo was begun."""
@@ -79,13 +103,26 @@ class DemoPlan:
             write_bytes(file, (json.dumps(plain, indent=2) + "\n").encode())
             return
         try:
-            found = json.loads(file.read_text())
+            noted = json.loads(file.read_text())
         except (OSError, ValueError):
-            found = None
-        if found != plain:
+            noted = None
+        if noted != plain:
             raise UserError(f"{folder} holds a demo with other settings; delete it, or choose another --out")
 
 
-def _tiny(policy: PolicyConfig) -> PolicyConfig:
-    encoder = replace(policy.encoder, widths=(8, 8, 8, 8), group_channels=8, keypoints=8)
-    return replace(policy, encoder=encoder, denoiser="mlp", mlp_width=32, mlp_blocks=1, draws=2)
+@dataclass(frozen=True)
+class DemoFolders(Folders):
+    """A suite's folders for people to look into: runs have the names of their methods."""
+
+    def run(self, experiment: Experiment) -> Path:
+        """The run folder."""
+        return self.work / experiment.method
+
+    def resolved(self) -> DemoFolders:
+        """As the user wrote them: so paths in configurations are right where the demo was started."""
+        return self
+
+    @contextmanager
+    def entered(self) -> Iterator[DemoFolders]:
+        """Stay where the demo was started."""
+        yield self

@@ -40,6 +40,7 @@ class TargetOnly(_OneSide):
 class SourceOnly(_OneSide):
     """Train on the source demonstrations alone."""
 
+    revision = 2  # without a target no camera is adapted to one
     needs_target: ClassVar[bool] = False
 
     def _members(self) -> Indices:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from beacon.sim.domains import DOMAINS, Domain, resolve_domain
     from beacon.sim.environment import ManipulationEnvironment
     from beacon.sim.evaluate import EvaluateConfig, compare, evaluate
-    from beacon.sim.experts import make_expert
+    from beacon.sim.experts import EXPERTS, Expert, make_expert
     from beacon.sim.generate import GenerateConfig, GenerateReport, generate
     from beacon.sim.policies import Policy
     from beacon.sim.regions import REGIONS
@@ -31,6 +31,8 @@ _HOMES = {
     "EvaluateConfig": "evaluate",
     "compare": "evaluate",
     "evaluate": "evaluate",
+    "EXPERTS": "experts",
+    "Expert": "experts",
     "make_expert": "experts",
     "GenerateConfig": "generate",
     "GenerateReport": "generate",
@@ -48,12 +50,14 @@ _HOMES = {
 
 __all__ = [
     "DOMAINS",
+    "EXPERTS",
     "REGIONS",
     "SIZES",
     "TASKS",
     "Domain",
     "Episode",
     "EvaluateConfig",
+    "Expert",
     "GenerateConfig",
     "GenerateReport",
     "InitialState",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from beacon.errors import RunError
+from beacon.processes import end_with_parent
 from beacon.randomness import episode_seed
 from beacon.sim.arrays import Array
 from beacon.sim.domains import Domain
@@ -38,6 +39,7 @@ class Job:
     image_size: int
     mimic: str | None = None  # a dataset of seed demonstrations to expand
     replay: str | None = None  # a dataset whose actions are repeated
+    expert: str | None = None  # another scripted expert than the task's own
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def attempt(job: Job, index: int) -> Attempt:
             provenance = {"generator": "mimic"}
         else:
             rng = np.random.default_rng(episode_seed(job.seed, "expert", index))
-            recording = record(episode, initial, lambda: make_expert(episode, rng, job.noise).act)
+            recording = record(episode, initial, lambda: make_expert(episode, rng, job.noise, job.expert).act)
             provenance = {"generator": "expert"}
     return _finish(world, recording, index, provenance, extra)
 
@@ -132,7 +134,8 @@ def attempts(job: Job, start: int, workers: int) -> Iterator[Attempt]:
 def in_order(work: Callable[[Any, int], Any], job: Any, start: int, workers: int) -> Iterator[Any]:
     """``work(job, i)`` for i = start, start + 1, ... by processes, results in order, a few ahead."""
     # spawn: OpenGL contexts and numba's threads do not survive a fork.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=end_with_parent) as pool:
         pending: deque[Future[Any]] = deque()
         try:
             index = start

@@ -166,7 +166,7 @@ def _report(
     name: str, config: EvaluateConfig, domain: Domain, results: list[EpisodeResult], seconds: float
 ) -> dict[str, Any]:
     states = [result.initial for result in results]
-    rates = {}
+    rates: dict[str, dict[str, Any]] = {}
     for criterion in results[0].outcomes:
         total = sum(result.outcomes[criterion] for result in results)
         low, high = wilson(total, len(results))
@@ -176,6 +176,7 @@ def _report(
             "rate": total / len(results),
             "wilson_95": [low, high],
         }
+    success = rates["success"]
     return {
         "policy": name,
         "task": config.task,
@@ -183,6 +184,11 @@ def _report(
         "domain": domain.name,
         "region": config.region,
         "rates": rates,
+        # The same success under the names that LeRobot's evaluation has, in per cent as there.
+        "n_episodes": success["episodes"],
+        "n_success": round(success["successes"]),
+        "pc_success": 100 * success["rate"],
+        "pc_success_wilson_95": [100 * end for end in success["wilson_95"]],
         "initial_states": {
             "sha256": states_hash(states),
             "seed": config.seed,

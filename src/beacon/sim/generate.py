@@ -13,6 +13,7 @@ from typing import Any
 from beacon.errors import RunError, UserError
 from beacon.sim.attempts import Attempt, Job, attempts, shared_world
 from beacon.sim.domains import Domain, resolve_domain
+from beacon.sim.experts import find_expert
 from beacon.sim.regions import REGIONS
 from beacon.sim.rendering import IMAGE_SIZE, gl_context
 from beacon.sim.replay import check_same_task, demonstration_names
@@ -39,6 +40,7 @@ class GenerateConfig:
     image_size: int = IMAGE_SIZE
     mimic: Path | None = None  # expand these seed demonstrations instead of asking the expert
     replay: Path | None = None  # repeat these demonstrations' actions in the domain
+    expert: str | None = None  # another than the task's own: a registered name, or module:Class
     overwrite: bool = False
 
     def __post_init__(self) -> None:
@@ -50,6 +52,8 @@ class GenerateConfig:
             raise UserError(f"there is no region '{self.region}'; take one of {', '.join(REGIONS)}")
         if self.mimic is not None and self.replay is not None:
             raise UserError("--mimic and --replay exclude each other; choose one")
+        if self.expert is not None and (self.mimic is not None or self.replay is not None):
+            raise UserError("--expert: --mimic and --replay need no expert; leave one of them away")
         if not 0 <= self.noise <= 1:
             raise UserError(f"--noise is {self.noise}; it must lie between 0 and 1")
 
@@ -94,6 +98,7 @@ def environment_arguments(world: World, job: Job) -> dict[str, Any]:
             "seed": job.seed,
             "action_noise": job.noise,
             "generator": "replay" if job.replay else "mimic" if job.mimic else "expert",
+            **({"expert": job.expert} if job.expert else {}),
             "versions": versions,
         },
     }
@@ -119,7 +124,10 @@ def generate(
         config.image_size,
         str(config.mimic) if config.mimic else None,
         str(config.replay) if config.replay else None,
+        config.expert,
     )
+    if not job.mimic and not job.replay:
+        find_expert(world.task, job.expert)  # what is wrong with it is said now, not by a worker
     for path in (job.mimic, job.replay):
         if path is not None:
             check_same_task(path, world)

@@ -44,7 +44,7 @@ def load_source(path: str, world: World) -> tuple[SeedDemonstration, ...]:
     check_same_task(path, world)
     episode = Episode(world)
     nq, nv = world.model.nq, world.model.nv
-    found: list[SeedDemonstration] = []
+    demonstrations: list[SeedDemonstration] = []
     with h5py.File(path, "r") as file:
         for name in demonstration_names(path):
             group = file["data"][name]
@@ -60,10 +60,10 @@ def load_source(path: str, world: World) -> tuple[SeedDemonstration, ...]:
                 criteria.append(episode.criteria())
             ends = subtask_ends(world.task, criteria)
             if ends is not None:
-                found.append(SeedDemonstration(targets, actions[:, -1], objects, ends))
-    if not found:
+                demonstrations.append(SeedDemonstration(targets, actions[:, -1], objects, ends))
+    if not demonstrations:
         raise UserError(f"no demonstration in {path} completes the subtasks of {world.task.name}")
-    return tuple(found)
+    return tuple(demonstrations)
 
 
 def commanded_pose(episode: Episode, action: Array) -> Array:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from beacon.errors import UserError
+from beacon.sim.addresses import load_attribute
 from beacon.sim.arrays import Array
 
 
@@ -45,13 +45,9 @@ def load(spec: str | Path) -> Policy:
 
         loaded: Policy = load_policy(Path(text))
         return loaded
-    module, _, attribute = text.partition(":")
-    if not attribute:
+    if ":" not in text:
         raise UserError(f"there is no run folder {text}; give one, or module:function that returns a policy")
-    try:
-        made = getattr(import_module(module), attribute)()
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"cannot load the policy '{text}': {error}") from error
+    made = load_attribute(text, "the policy")()
     missing = [
         name
         for name in ("obs_steps", "action_steps", "observation_keys", "act", "reset")

@@ -40,9 +40,9 @@ class Region:
         total = areas.sum()
         share = np.cumsum(areas / total) if total > 0 else np.array([1.0])
         index = min(int(np.searchsorted(share, chosen, side="right")), len(self.rectangles) - 1)
-        place = self.rectangles[index]
-        x = place.x[0] + u * (place.x[1] - place.x[0])
-        y = place.y[0] + v * (place.y[1] - place.y[0])
+        rectangle = self.rectangles[index]
+        x = rectangle.x[0] + u * (rectangle.x[1] - rectangle.x[0])
+        y = rectangle.y[0] + v * (rectangle.y[1] - rectangle.y[0])
         return float(x), float(y), float(self.yaw[0] + w * (self.yaw[1] - self.yaw[0]))
 
     def contains(self, x: float, y: float) -> bool:

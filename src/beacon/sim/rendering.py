@@ -32,9 +32,9 @@ def gl_context() -> Any:
     # Mesa's software rasteriser would start a thread per core; ours is one process per core already.
     os.environ.setdefault("LP_NUM_THREADS", "0")
     wanted = os.environ.get("MUJOCO_GL", "").lower()
-    for kind in [wanted] if wanted in ("egl", "osmesa") else ["egl", "osmesa"]:
+    for backend in [wanted] if wanted in ("egl", "osmesa") else ["egl", "osmesa"]:
         try:
-            if kind == "egl":
+            if backend == "egl":
                 from mujoco.egl import GLContext
             else:
                 from mujoco.osmesa import GLContext

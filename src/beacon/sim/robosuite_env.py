@@ -1,12 +1,14 @@
 """The tasks as robosuite environments, so that robosuite's and robomimic's own tools can play our datasets.
 
-Importing this module registers ``BeaconLift``, ``BeaconStack``, ``BeaconMugCleanup`` and
-``BeaconThreading`` with robosuite. Everything faster and simpler is in :mod:`beacon.sim.world`.
+Importing this module registers ``BeaconLift``, ``BeaconStack``, ``BeaconMugCleanup``, ``BeaconThreading`` and
+the tasks of other packages with robosuite. Everything faster and simpler is in :mod:`beacon.sim.world`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from types import new_class
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from beacon.sim.arrays import Array
 from beacon.sim.domains import Domain, domain_from_dict, resolve_domain
 from beacon.sim.scene import TABLE_SIZE, add_objects, apply_domain, robosuite_folder
-from beacon.sim.tasks import make_task
+from beacon.sim.tasks import TASKS, make_task
 from beacon.sim.tasks.base import TABLE_HEIGHT
 from beacon.sim.world import CONTROL_RATE, Episode, World
 
@@ -126,25 +128,6 @@ class BeaconEnv(ManipulationEnv):  # type: ignore[misc]  # robosuite has no type
             raise ValueError(f"the tasks are made for one Panda, not for {names}")
 
 
-class BeaconLift(BeaconEnv):
-    """``robosuite.make("BeaconLift")``."""
-
-    task_name = "lift"
-
-
-class BeaconStack(BeaconEnv):
-    """``robosuite.make("BeaconStack")``."""
-
-    task_name = "stack"
-
-
-class BeaconMugCleanup(BeaconEnv):
-    """``robosuite.make("BeaconMugCleanup")``."""
-
-    task_name = "mug-cleanup"
-
-
-class BeaconThreading(BeaconEnv):
-    """``robosuite.make("BeaconThreading")``."""
-
-    task_name = "threading"
+for _name, _task in TASKS.items():
+    # robosuite's metaclass registers every class that is made, here as BeaconStack and so on.
+    new_class(f"Beacon{_task.title}", (BeaconEnv,), {}, partial(dict.update, task_name=_name))

@@ -121,8 +121,8 @@ class World:
         if not len(pairs):
             return False
         a, b = self._members[first], self._members[second]
-        one, two = pairs[:, 0], pairs[:, 1]
-        return bool(((a[one] & b[two]) | (b[one] & a[two])).any())
+        first, second = pairs[:, 0], pairs[:, 1]
+        return bool(((a[first] & b[second]) | (b[first] & a[second])).any())
 
     def grasping(self, data: Any, group: str) -> bool:
         """Whether both finger pads touch the object."""
@@ -155,23 +155,23 @@ class World:
             self.renderer.close()
             del self.__dict__["renderer"]
 
-    def _id(self, kind: str, name: str) -> int:
+    def _id(self, object_type: str, name: str) -> int:
         mujoco = self.mujoco
-        found = int(mujoco.mj_name2id(self.model, getattr(mujoco.mjtObj, f"mjOBJ_{kind}"), name))
-        if found < 0:
-            raise UserError(f"{self.task.name}: the model has no {kind.lower()} named '{name}'")
-        return found
+        index = int(mujoco.mj_name2id(self.model, getattr(mujoco.mjtObj, f"mjOBJ_{object_type}"), name))
+        if index < 0:
+            raise UserError(f"{self.task.name}: the model has no {object_type.lower()} named '{name}'")
+        return index
 
-    def _cached(self, kind: str, name: str) -> int:
-        key = (kind, name)
+    def _cached(self, object_type: str, name: str) -> int:
+        key = (object_type, name)
         if key not in self._ids:
-            self._ids[key] = self._id(kind, name)
+            self._ids[key] = self._id(object_type, name)
         return self._ids[key]
 
     def _geoms(self, prefixes: tuple[str, ...]) -> Array:
         """Which colliding geoms' names start with one of the prefixes, (ngeom,)."""
-        kind = self.mujoco.mjtObj.mjOBJ_GEOM
-        names = [self.mujoco.mj_id2name(self.model, kind, geom) or "" for geom in range(self.model.ngeom)]
+        geom = self.mujoco.mjtObj.mjOBJ_GEOM
+        names = [self.mujoco.mj_id2name(self.model, geom, index) or "" for index in range(self.model.ngeom)]
         members = np.array([name.startswith(prefixes) and not name.endswith("_vis") for name in names])
         if not members.any():
             raise UserError(f"{self.task.name}: no geom is called like {', '.join(prefixes)}")

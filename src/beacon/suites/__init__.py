@@ -1,5 +1,7 @@
-"""The paper's experiments, and ours, as grids of runs: resumable, keyed by what decides them.
+"""The paper's experiments, and ours, as tables of runs: resumable, keyed by what decides them.
 
-A suite is data (`grids`, of `rows`), a cell is one run with its evaluations (`cell`), `runner` does cells,
-and `results` keeps what came of them.
+An `experiment` is one training run with its evaluations, as data. A `setting` gives every method variant
+(`variants`) its experiment; a `suite` is settings and variants; `definitions` has those of this package.
+`runner` runs experiments (`run_experiment`), `results` keeps what came of them, `tables`, `sections`,
+`figures` and `page` show it.
 """

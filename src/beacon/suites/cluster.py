@@ -1,4 +1,4 @@
-"""Cells on a Ray cluster instead of processes of this machine. The nodes share both folders."""
+"""Experiments on a Ray cluster instead of processes of this machine. The nodes share both folders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beacon.processes import Event, Work
 
 
 class RayTasks:
-    """The same as `Processes`, with tasks that Ray places; they say when they end, not how far they are."""
+    """The same as `Processes`, with tasks that Ray entries; they say when they end, not how far they are."""
 
     def __init__(self, count: int | None, threads: int | None = 1, gpus: float = 0.0) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anyone
@@ -40,7 +40,7 @@ class RayTasks:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for task in self._running.values():
             self._ray.cancel(task, force=True)
@@ -63,19 +63,19 @@ class RayTasks:
 
     def events(self) -> list[Event]:
         """Which tasks ended since the last call."""
-        found = []
+        events = []
         for name, task in list(self._running.items()):
             ended, _ = self._ray.wait([task], timeout=0)
             if not ended:
                 continue
             del self._running[name]
             try:
-                kind, value = self._ray.get(task)
+                state, value = self._ray.get(task)
             except self._ray.exceptions.RayError as error:
                 why = f"its task ended early ({type(error).__name__}); the same command goes on with it"
-                kind, value = "failed", ("RunError", why)
-            found.append(Event(name, kind, value))
-        return found
+                state, value = "failed", ("RunError", why)
+            events.append(Event(name, state, value))
+        return events
 
 
 def _work(work: Work, job: Any, threads: int | None) -> tuple[str, Any]:

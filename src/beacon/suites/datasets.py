@@ -10,63 +10,81 @@ import h5py
 
 from beacon.data.faults import ACTION_FAULTS, Replace, choose_faults, write_with_faults
 from beacon.errors import UserError
-from beacon.suites.cell import DatasetSpec
+from beacon.sim.tasks import find_task
+from beacon.suites.experiment import DatasetSpec
 from beacon.suites.locks import waiting
 
 WRONG_OBJECT, OTHER_CAMERA = "wrong-object", "other-camera"
-# Tasks with a second object that an expert can take for the first.
-WRONG_TASKS = {"stack": "beacon.suites.wrong_object:WrongStack"}
 WRONG_SEED = 7000  # added to the dataset's own, so that these scenes are not the ones they replace
 Progress = Callable[[int, int], None]  # demonstrations done, in all
 
 
-def faults_of(task: str, share: float) -> tuple[tuple[str, float], ...]:
-    """All kinds of fault that a task can have, with equal shares that add up to ``share``."""
-    kinds = [*ACTION_FAULTS, *([WRONG_OBJECT] if task in WRONG_TASKS else []), OTHER_CAMERA]
-    return tuple((kind, round(share / len(kinds), 6)) for kind in kinds)
+def equal_corruptions(task: str, share: float) -> tuple[tuple[str, float], ...]:
+    """All corruptions that a task can have, with equal shares that add up to ``share``."""
+    wrong_object = [WRONG_OBJECT] if find_task(task).wrong_object else []
+    names = [*ACTION_FAULTS, *wrong_object, OTHER_CAMERA]
+    return tuple((name, round(share / len(names), 6)) for name in names)
 
 
-def provide(spec: DatasetSpec, folder: Path, progress: Progress | None = None) -> Path:
-    """The dataset's file, which is made if it is not there; a call that was cut off goes on."""
+def provide(spec: DatasetSpec, folder: Path, progress: Progress | None = None, workers: int = 1) -> Path:
+    """The dataset's file, which is made if it is not there; a call that was cut off goes on.
+
+    Args:
+        spec: what is in it.
+        folder: where it is, or is to be.
+        progress: is told how many demonstrations there are, and of how many.
+        workers: processes that make demonstrations; they do not change the result.
+    """
     path = folder / spec.file_name
     if path.exists():
         return path
     tell = progress or (lambda *_: None)
-    sound = provide(replace(spec, faults=()), folder, progress) if spec.faults else None
+    sound = provide(spec.sound(), folder, progress, workers) if spec.corruptions else None
     with waiting(folder / f".{spec.file_name}.lock", lambda: tell(0, spec.demos)):
         if path.exists():  # another process has made it meanwhile
             return path
         if sound is None:
-            _generate(spec, spec.task, spec.seed, spec.demos, path, tell)
+            _generate(spec, spec.task, spec.seed, spec.demos, path, tell, workers)
         else:
-            _spoil(spec, sound, folder, path, tell)
+            _corrupt(spec, sound, folder, path, tell)
     return path
 
 
-def _generate(spec: DatasetSpec, task: str, seed: int, demos: int, path: Path, tell: Progress) -> None:
+def _generate(
+    spec: DatasetSpec, task: str, seed: int, demos: int, path: Path, tell: Progress, workers: int = 1
+) -> None:
     from beacon.sim.generate import GenerateConfig, generate
 
     config = GenerateConfig(
-        task=task, out=path, demos=demos, domain=spec.domain, size=spec.size, region=spec.region, seed=seed
+        task=task,
+        out=path,
+        demos=demos,
+        domain=spec.domain,
+        size=spec.size,
+        region=spec.region,
+        seed=seed,
+        workers=workers,
     )
     generate(config, lambda done, total, _: tell(done, total))
 
 
-def _spoil(spec: DatasetSpec, sound: Path, folder: Path, path: Path, tell: Progress) -> None:
-    shares = dict(spec.faults)
-    kinds = choose_faults(spec.demos, shares, spec.seed)
+def _corrupt(spec: DatasetSpec, sound: Path, folder: Path, path: Path, tell: Progress) -> None:
+    shares = dict(spec.corruptions)
+    seed = spec.seed if spec.corruption_seed is None else spec.corruption_seed
+    chosen = choose_faults(spec.demos, shares, seed)
     others: dict[str, Replace] = {}
-    if OTHER_CAMERA in kinds:
+    if OTHER_CAMERA in chosen:
         others[OTHER_CAMERA] = _seen_otherwise(spec)
-    if WRONG_OBJECT in kinds:
-        if spec.task not in WRONG_TASKS:
+    if WRONG_OBJECT in chosen:
+        wrong_task = find_task(spec.task).wrong_object
+        if wrong_task is None:
             raise UserError(f"{spec.task} has no second object, so no demonstrations on the wrong one")
         wrong = folder / f"{WRONG_OBJECT}-{spec.file_name}"
         if not wrong.exists():
-            count = kinds.count(WRONG_OBJECT)
-            _generate(spec, WRONG_TASKS[spec.task], spec.seed + WRONG_SEED, count, wrong, tell)
+            count = chosen.count(WRONG_OBJECT)
+            _generate(spec, wrong_task, spec.seed + WRONG_SEED, count, wrong, tell)
         others[WRONG_OBJECT] = _taken_from(wrong)
-    write_with_faults(sound, path, shares, spec.seed, others)
+    write_with_faults(sound, path, shares, seed, others)
 
 
 def _seen_otherwise(spec: DatasetSpec) -> Replace:

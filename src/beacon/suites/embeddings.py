@@ -11,20 +11,20 @@ import numpy as np
 
 from beacon.errors import RunError
 from beacon.report import DemonstrationPool, Mapper, Projection, read_run
-from beacon.suites.cell import Cell
+from beacon.suites.experiment import Experiment
 from beacon.training.config import DataOptions
 from beacon.training.loading import load_training_sets
 
 SHOWN = 250  # points of each side that a result keeps; the numbers are of all
 
 
-def measure_embeddings(cell: Cell, run: Path, data: Path) -> dict[str, Any]:
+def measure_embeddings(experiment: Experiment, run: Path, data: Path) -> dict[str, Any]:
     """Numbers and a map of source and target windows, whichever of them the method has trained on."""
     options = DataOptions(
-        source=tuple(data / one.file_name for one in cell.sources),
-        target=data / cell.target.file_name,
-        target_demos=cell.target_demos,
-        image_size=cell.image_size,
+        source=tuple(data / spec.file_name for spec in experiment.sources),
+        target=data / experiment.target.file_name,
+        target_demos=experiment.target_demos,
+        image_size=experiment.image_size,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # training has warned
@@ -44,8 +44,8 @@ def measure_embeddings(cell: Cell, run: Path, data: Path) -> dict[str, Any]:
         "target": on_target[shown].astype(int).tolist(),
         "map": {
             space: {
-                axis: [round(float(value), 2) for value in planes["after"][shown, place]]
-                for place, axis in enumerate(("x", "y"))
+                axis: [round(float(value), 2) for value in planes["after"][shown, column]]
+                for column, axis in enumerate(("x", "y"))
             }
             for space, planes in made.planes.items()
         },

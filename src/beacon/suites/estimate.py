@@ -1,4 +1,4 @@
-"""How long cells will take, by what the done ones took."""
+"""How long experiments will take, by what the done ones took."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from statistics import mean
 from typing import Any
 
 from beacon.errors import UserError
-from beacon.suites.cell import Cell
-from beacon.suites.perform import EVALUATE, TRAIN, is_trained
+from beacon.suites.experiment import Experiment
+from beacon.suites.presets import SuitePreset
 from beacon.suites.results import Folders, read_result
-from beacon.suites.scales import Scale
+from beacon.suites.run_experiment import EVALUATE, TRAIN, is_trained
 
 
 class Estimate:
     """Seconds a step and an episode, measured where possible."""
 
-    def __init__(self, scale: Scale, results: Path) -> None:
-        self.scale = scale
+    def __init__(self, preset: SuitePreset, results: Path) -> None:
+        self.preset = preset
         self._steps: list[tuple[str, float]] = []  # method, seconds a step
         self._episodes: list[tuple[str, float]] = []  # task, seconds an episode
         for file in sorted((results / "cells").glob("*.json")):
@@ -32,37 +32,37 @@ class Estimate:
         """Whether there was anything to go by."""
         return bool(self._steps)
 
-    def seconds(self, cell: Cell) -> tuple[float, float]:
-        """Of training and of evaluating a cell, on one worker."""
-        step = _mean(self._steps, cell.method) or self.scale.seconds_per_step
-        episode = _mean(self._episodes, cell.task) or self.scale.seconds_per_episode
-        return cell.steps() * step, cell.episodes * episode
+    def seconds(self, experiment: Experiment) -> tuple[float, float]:
+        """Of training and of evaluating an experiment, on one worker."""
+        step = _mean(self._steps, experiment.method) or self.preset.seconds_per_step
+        episode = _mean(self._episodes, experiment.task) or self.preset.seconds_per_episode
+        return experiment.steps() * step, experiment.episodes * episode
 
-    def left(self, cells: Sequence[Cell], folders: Folders, workers: int) -> float:
-        """Seconds for all cells that are not done; a run that several share is trained once."""
+    def left(self, experiments: Sequence[Experiment], folders: Folders, workers: int) -> float:
+        """Seconds for all experiments that are not done; a run that several share is trained once."""
         trained: set[str] = set()
         total = 0.0
-        for cell in cells:
-            if folders.is_done(cell):
+        for experiment in experiments:
+            if folders.is_done(experiment):
                 continue
-            training, evaluating = self.seconds(cell)
-            ready = cell.training_key in trained or is_trained(cell, folders.run(cell))
+            training, evaluating = self.seconds(experiment)
+            ready = experiment.training_key in trained or is_trained(experiment, folders.run(experiment))
             total += evaluating + (0.0 if ready else training)
-            trained.add(cell.training_key)
+            trained.add(experiment.training_key)
         return total / max(1, workers)
 
     def _learn(self, result: dict[str, Any]) -> None:
         configuration, seconds = result["configuration"], result["seconds"]
         size = configuration["evaluations"][0]["size"] if configuration["evaluations"] else None
-        if configuration["preset"] != self.scale.preset or size != self.scale.size:
+        if configuration["preset"] != self.preset.train_preset or size != self.preset.size:
             return
         steps = int(configuration["optimization"]["steps"])
-        if steps != self.scale.steps:
+        if steps != self.preset.steps:
             return
         if TRAIN in seconds:
             self._steps.append((configuration["method"], seconds[TRAIN] / steps))
         if EVALUATE in seconds:
-            episodes = sum(one["episodes"] for one in configuration["evaluations"])
+            episodes = sum(spec["episodes"] for spec in configuration["evaluations"])
             self._episodes.append((configuration["task"], seconds[EVALUATE] / episodes))
 
 

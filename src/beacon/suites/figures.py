@@ -12,8 +12,9 @@ import numpy as np
 
 from beacon.files import replacing
 from beacon.report import COLOURS, Axis, Figure, Interval, Mark, Panel, canvas, drawn, line
-from beacon.suites.grids import Place, Suite
 from beacon.suites.sections import share
+from beacon.suites.setting import TableEntry
+from beacon.suites.suite import Suite
 from beacon.suites.tables import Column, Line, Rate, ResultStore, make_columns, seeds_in_words
 
 SUCCESS = Axis("success", "%", limits=(0.0, 1.3), percent=True)  # room for the text beside the intervals
@@ -22,20 +23,20 @@ COUNT = Axis("target demonstrations")
 AUC = Axis("AUC of the weights, mean and range over seeds", limits=(0.0, 1.2))
 
 
-def draw_figures(suite: Suite, places: Sequence[Place], store: ResultStore, stem: Path) -> list[Path]:
-    """Write them as ``stem``.svg, ``stem``-faults.svg and so on."""
-    columns = make_columns(suite, places, store)
-    found: list[tuple[str, AbstractContextManager[Any]]] = []
+def draw_figures(suite: Suite, entries: Sequence[TableEntry], store: ResultStore, stem: Path) -> list[Path]:
+    """Write them as ``stem``.svg, ``stem``-corruptions.svg and so on."""
+    columns = make_columns(suite, entries, store)
+    sheets: list[tuple[str, AbstractContextManager[Any]]] = []
     shown = scaling_figure(columns) if suite.name == "scaling" else success_figure(columns)
     if not shown.empty:
-        found.append(("", drawn(shown)))
-    faults = faults_figure(columns)
-    if not faults.empty:
-        found.append(("-faults", drawn(faults)))
-    maps = _maps(places, store)
+        sheets.append(("", drawn(shown)))
+    corruptions = corruption_figure(columns)
+    if not corruptions.empty:
+        sheets.append(("-corruptions", drawn(corruptions)))
+    maps = _maps(entries, store)
     if maps:
-        found.append(("-maps", maps_sheet(maps)))
-    return [_save(sheet, stem.with_name(f"{stem.name}{ending}.svg")) for ending, sheet in found]
+        sheets.append(("-maps", maps_sheet(maps)))
+    return [_save(sheet, stem.with_name(f"{stem.name}{ending}.svg")) for ending, sheet in sheets]
 
 
 def success_figure(columns: Sequence[Column]) -> Figure:
@@ -77,42 +78,42 @@ def scaling_figure(columns: Sequence[Column]) -> Figure:
         if not common or len({count for points in curves.values() for count, _ in points}) < 2:
             continue  # nothing to draw a curve of
         marks = []
-        for place, (name, points) in enumerate(curves.items()):
+        for number, (name, points) in enumerate(curves.items()):
             counts, rates = zip(
                 *sorted((count, rate.of_seeds(common)) for count, rate in points), strict=True
             )
-            marks.append(line(name, f"run{place % 6}", counts, *zip(*rates, strict=True)))
+            marks.append(line(name, f"run{number % 6}", counts, *zip(*rates, strict=True)))
         panels.append(Panel(COUNT, RATE, tuple(marks), f"{title}, {seeds_in_words(common)}"))
     return Figure("scaling", "Scaling", "", tuple(panels))
 
 
-def faults_figure(columns: Sequence[Column]) -> Figure:
-    """A panel per method: how well its weights find each kind of fault."""
+def corruption_figure(columns: Sequence[Column]) -> Figure:
+    """A panel per method: how well its weights find each corruption."""
     panels = []
     for column in columns:
         for entry in column.lines:
-            found: dict[str, list[float]] = {}
+            areas: dict[str, list[float]] = {}
             for result in entry.results:
-                for kind, one in ((result.get("weights") or {}).get("flaws") or {}).items():
-                    if one.get("auc") is not None:
-                        found.setdefault(kind, []).append(one["auc"])
+                for name, demos in ((result.get("weights") or {}).get("flaws") or {}).items():
+                    if demos.get("auc") is not None:
+                        areas.setdefault(name, []).append(demos["auc"])
             marks = tuple(
-                Interval(kind, "source0", mean(values), min(values), max(values), f"{mean(values):.2f}")
-                for kind, values in found.items()
+                Interval(name, "source0", mean(values), min(values), max(values), f"{mean(values):.2f}")
+                for name, values in areas.items()
             )
             if marks:
                 panels.append(Panel(AUC, Axis(""), marks, f"{column.task}: {entry.title}"))
-    return Figure("faults", "Faults", "", tuple(panels))
+    return Figure("corruptions", "Corruptions", "", tuple(panels))
 
 
-def _maps(places: Sequence[Place], store: ResultStore) -> dict[str, dict[str, Mapping[str, Any]]]:
+def _maps(entries: Sequence[TableEntry], store: ResultStore) -> dict[str, dict[str, Mapping[str, Any]]]:
     """The maps of the first seed, by task and method."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for place in places:
-        result = store(place.cell)
+    maps: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for entry in entries:
+        result = store(entry.experiment)
         if result is not None and "alignment" in result:
-            found.setdefault(place.task, {}).setdefault(place.title, result["alignment"])
-    return found
+            maps.setdefault(entry.task, {}).setdefault(entry.title, result["alignment"])
+    return maps
 
 
 @contextmanager
@@ -122,17 +123,17 @@ def maps_sheet(maps: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[
     rows = [
         (task, space)
         for task, methods in maps.items()
-        for space in dict.fromkeys(name for one in methods.values() for name in one["map"])
+        for space in dict.fromkeys(name for alignment in methods.values() for name in alignment["map"])
     ]
     with canvas(len(titles), len(rows), 1.7, 1.8) as (sheet, axes):
         for (task, space), across in zip(rows, axes, strict=True):
             for title, axis in zip(titles, across, strict=True):
-                found = maps[task].get(title)
+                alignment = maps[task].get(title)
                 axis.set(xticks=[], yticks=[], title=f"{title}\n{task}, {space}")
-                if found is None or space not in found["map"]:
+                if alignment is None or space not in alignment["map"]:
                     continue
-                x, y = np.array(found["map"][space]["x"]), np.array(found["map"][space]["y"])
-                on_target = np.array(found["target"], dtype=bool)
+                x, y = (np.array(alignment["map"][space][axis_name]) for axis_name in ("x", "y"))
+                on_target = np.array(alignment["target"], dtype=bool)
                 for side, name, colour in (
                     (~on_target, "source", "source0"),
                     (on_target, "target", "target"),

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from beacon.files import write_bytes
 from beacon.suites.figures import draw_figures
-from beacon.suites.grids import SUITES, Choice, Suite, places
+from beacon.suites.presets import PRESETS, SuitePreset
 from beacon.suites.results import Folders
-from beacon.suites.scales import SCALES, Scale
 from beacon.suites.sections import make_sections
+from beacon.suites.suite import SUITES, Choice, Suite, select_entries
 from beacon.suites.tables import ResultStore
 
 MOST_SEEDS = 10
@@ -23,7 +23,7 @@ version and outcome; [suites.md](suites.md) says how to make them.
 
 Rates are successes over all seeds and initial states together, with Wilson's 95% interval. Initial states are
 the same for every method, and each seed has its own target demonstrations, the same for every method. The
-last column of a table compares with BEACON over the same seeds and states (McNemar's exact test, whole
+last column of a table compares with BEACON+ over the same seeds and states (McNemar's exact test, whole
 successes only, of the first criterion, not adjusted for the number of rows). A row that lacks seeds, gray in
 the figures, is to be compared by that column alone. Rollouts of one seed share a policy, so intervals and
 p-values speak of these policies; how much policies differ is what the rates by seed show. The paper's numbers
@@ -40,7 +40,7 @@ def write_page(folders: Folders, docs: Path, presets: Sequence[str] = SHOWN) -> 
     names = [f"{preset}-{suite}" for preset in presets for suite in SUITES]
     stale = {figure for name in names for figure in _figures(docs).glob(f"{name}*.svg")}
     for name in presets:
-        text, figures = _preset(SCALES[name], folders, docs)
+        text, figures = _preset(PRESETS[name], folders, docs)
         parts += text
         written += figures
     if len(parts) == 1:
@@ -56,34 +56,34 @@ def _figures(docs: Path) -> Path:
     return docs / "pictures" / "results"
 
 
-def _preset(scale: Scale, folders: Folders, docs: Path) -> tuple[list[str], list[Path]]:
+def _preset(preset: SuitePreset, folders: Folders, docs: Path) -> tuple[list[str], list[Path]]:
     parts: list[str] = []
     written: list[Path] = []
     store = ResultStore(folders)
     for suite in SUITES.values():
-        seeds = _seeds(scale, suite, store)
+        seeds = _seeds(preset, suite, store)
         if not seeds:
             continue
-        chosen = places(suite, scale, Choice(seeds), store, extra=True)
+        chosen = select_entries(suite, preset, Choice(seeds), store, extra=True)
         sections = make_sections(suite, chosen, store)
         parts += [
-            f"## {suite.name}, preset {scale.name}",
+            f"## {suite.name}, preset {preset.name}",
             "",
             f"{suite.about[0].upper()}{suite.about[1:]}.",
             "",
         ]
-        for path in draw_figures(suite, chosen, store, _figures(docs) / f"{scale.name}-{suite.name}"):
+        for path in draw_figures(suite, chosen, store, _figures(docs) / f"{preset.name}-{suite.name}"):
             parts += [f"![{suite.name}]({path.relative_to(docs).as_posix()})", ""]
             written.append(path)
         parts += [section.markdown() for section in sections]
     return parts, written
 
 
-def _seeds(scale: Scale, suite: Suite, store: ResultStore) -> tuple[int, ...]:
+def _seeds(preset: SuitePreset, suite: Suite, store: ResultStore) -> tuple[int, ...]:
     """Those with a result, from the first ten."""
-    found = []
+    seeds = []
     for seed in range(MOST_SEEDS):
-        mine = places(suite, scale, Choice((seed,)), store, extra=True)
-        if any(store(place.cell) is not None for place in mine):
-            found.append(seed)
-    return tuple(found)
+        entries = select_entries(suite, preset, Choice((seed,)), store, extra=True)
+        if any(store(entry.experiment) is not None for entry in entries):
+            seeds.append(seed)
+    return tuple(seeds)

@@ -1,16 +1,18 @@
 """The numbers that the paper reports (Zhang, Qi and Yang, 2026), as success rates.
 
 Success is R and S for stack, the score with half points for mug cleanup. Rollouts: 100 in simulation, 20 on
-the robot; training seeds and intervals are not reported.
+the robot; training seeds and intervals are not reported. The numbers of BEACON stand beside "BEACON (paper)",
+those of MS-BEACON beside "MS-BEACON (paper)"; ours are other methods.
 """
 
 from __future__ import annotations
 
-from beacon.suites.grids import REAL, TEXTURE, VIEW
+from beacon.suites.definitions.comparisons import OUTSIDE, WHOLE_REGION
 
 Column = tuple[str, str, str]  # task, gap, detail
+TEXTURE, VIEW, REAL = "texture", "texture-view", "real-proxy"
 
-_METHODS = ("source-only", "target-only", "cotrain", "mmd", "uot", "beacon")
+_METHODS = ("source-only", "target-only", "cotrain", "mmd", "uot", "beacon-paper")
 _SIM2SIM: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {
     ("stack", TEXTURE): {
         "R": (0.0, 0.16, 0.33, 0.87, 0.68, 0.89),
@@ -20,24 +22,24 @@ _SIM2SIM: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {
         "R": (0.0, 0.23, 0.26, 0.67, 0.52, 0.73),
         "S": (0.0, 0.20, 0.16, 0.54, 0.38, 0.60),
     },
-    ("mug-cleanup", TEXTURE): {"score": (0.0, 0.16, 0.29, 0.47, 0.46, 0.51)},
-    ("mug-cleanup", VIEW): {"score": (0.0, 0.12, 0.15, 0.29, 0.23, 0.29)},
+    ("mug-cleanup", TEXTURE): {"paper_score": (0.0, 0.16, 0.29, 0.47, 0.46, 0.51)},
+    ("mug-cleanup", VIEW): {"paper_score": (0.0, 0.12, 0.15, 0.29, 0.23, 0.29)},
     ("threading", TEXTURE): {"success": (0.0, 0.15, 0.33, 0.47, 0.41, 0.53)},
     ("threading", VIEW): {"success": (0.0, 0.16, 0.14, 0.28, 0.22, 0.33)},
 }
-_REAL_METHODS = (*_METHODS, "ms-beacon")
-# "target": where the target demonstrations are ("P" in the paper); "ood": elsewhere.
+_REAL_METHODS = (*_METHODS, "ms-beacon-paper")
+# The paper's P: target demonstrations and rollouts over the whole region. Its OOD: rollouts elsewhere.
 _SIM2REAL: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {
-    ("stack", "target"): {
+    ("stack", WHOLE_REGION): {
         "R": (0.0, 0.05, 0.40, 0.55, 0.45, 0.75, 0.85),
         "S": (0.0, 0.0, 0.25, 0.40, 0.30, 0.55, 0.55),
     },
-    ("stack", "ood"): {
+    ("stack", OUTSIDE): {
         "R": (0.0, 0.0, 0.15, 0.15, 0.25, 0.45, 0.45),
         "S": (0.0, 0.0, 0.15, 0.05, 0.20, 0.35, 0.45),
     },
-    ("mug-cleanup", "target"): {"score": (0.0, 0.15, 0.58, 0.68, 0.70, 0.78, 0.80)},
-    ("mug-cleanup", "ood"): {"score": (0.0, 0.0, 0.18, 0.20, 0.33, 0.53, 0.60)},
+    ("mug-cleanup", WHOLE_REGION): {"paper_score": (0.0, 0.15, 0.58, 0.68, 0.70, 0.78, 0.80)},
+    ("mug-cleanup", OUTSIDE): {"paper_score": (0.0, 0.0, 0.18, 0.20, 0.33, 0.53, 0.60)},
 }
 # Stack, T+V, S.
 _ABLATION = {
@@ -57,31 +59,27 @@ _SCALING: dict[str, dict[str, tuple[float, ...]]] = {
 
 
 def _numbers() -> dict[tuple[str, str, Column, str], float]:
-    found: dict[tuple[str, str, Column, str], float] = {}
+    numbers: dict[tuple[str, str, Column, str], float] = {}
     for (task, gap), criteria in _SIM2SIM.items():
         for criterion, values in criteria.items():
             for row, value in zip(_METHODS, values, strict=True):
-                found["sim2sim", row, (task, gap, ""), criterion] = value
+                numbers["sim2sim", row, (task, gap, ""), criterion] = value
     for (task, region), criteria in _SIM2REAL.items():
         for criterion, values in criteria.items():
             for row, value in zip(_REAL_METHODS, values, strict=True):
-                found["sim2real", row, (task, REAL, region), criterion] = value
+                numbers["sim2real", row, (task, REAL, region), criterion] = value
     for row, value in _ABLATION.items():
-        found["ablation", row, ("stack", VIEW, ""), "S"] = value
+        numbers["ablation", row, ("stack", VIEW, ""), "S"] = value
     for gap, criteria in _SCALING.items():
         for criterion, values in criteria.items():
             for count, value in zip(_SCALING_DEMOS, values, strict=True):
-                found["scaling", "beacon", ("stack", gap, f"n={count}"), criterion] = value
-    return found
+                numbers["scaling", "beacon-paper", ("stack", gap, f"n={count}"), criterion] = value
+    return numbers
 
 
 NUMBERS = _numbers()
 
 
 def reported(suite: str, row: str, column: Column, criterion: str) -> float | None:
-    """What the paper has in this place; None where it has nothing.
-
-    Both of our rows for BEACON stand beside the paper's one.
-    """
-    row = {"beacon-paper": "beacon"}.get(row, row)
+    """What the paper has in this place; None where it has nothing."""
     return NUMBERS.get((suite, row, column, criterion))

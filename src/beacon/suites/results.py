@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from beacon.errors import UserError
 from beacon.files import write_bytes
-from beacon.suites.cell import Cell
+from beacon.suites.experiment import Experiment
 from beacon.suites.locks import is_held
 
 NEEDED = ("key", "configuration", "evaluations", "seconds")
@@ -29,6 +30,12 @@ class Folders:
         """With absolute paths, for other processes."""
         return Folders(self.work.resolve(), self.results.resolve())
 
+    @contextmanager
+    def entered(self) -> Iterator[Folders]:
+        """Inside of the work folder: paths in configurations are relative to it, so that it may be moved."""
+        with chdir(self.work):
+            yield Folders(Path(), self.results)
+
     def prepare(self) -> None:
         """Make the folders, so that what is in their way shows before the work."""
         for folder in (self.work, self.results / "cells"):
@@ -42,31 +49,31 @@ class Folders:
         """Demonstrations."""
         return self.work / "data"
 
-    def run(self, cell: Cell) -> Path:
+    def run(self, experiment: Experiment) -> Path:
         """The run folder."""
-        return self.work / "runs" / cell.training_key
+        return self.work / "runs" / experiment.training_key
 
-    def lock(self, cell: Cell) -> Path:
+    def lock(self, experiment: Experiment) -> Path:
         """Held by whoever works on the run."""
-        return self.work / "locks" / cell.training_key
+        return self.work / "locks" / experiment.training_key
 
-    def result(self, cell: Cell) -> Path:
-        """The result; a cell is done when this file is there."""
-        return self.results / "cells" / f"{cell.key}.json"
+    def result(self, experiment: Experiment) -> Path:
+        """The result; an experiment is done when this file is there."""
+        return self.results / "cells" / f"{experiment.key}.json"
 
-    def is_done(self, cell: Cell) -> bool:
+    def is_done(self, experiment: Experiment) -> bool:
         """Whether there is a result."""
-        return self.result(cell).exists()
+        return self.result(experiment).exists()
 
-    def state(self, cell: Cell) -> str:
+    def state(self, experiment: Experiment) -> str:
         """Done, running or missing."""
-        if self.is_done(cell):
+        if self.is_done(experiment):
             return "done"
-        return "running" if is_held(self.lock(cell)) else "missing"
+        return "running" if is_held(self.lock(experiment)) else "missing"
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """The result of a cell."""
+    """The result of an experiment."""
     try:
         result = json.loads(path.read_text())
     except (OSError, ValueError, UnicodeDecodeError) as error:
@@ -103,7 +110,7 @@ def machine(device: str) -> dict[str, Any]:
     from beacon.training.devices import choose_device
 
     used = choose_device(device)
-    found: dict[str, Any] = {
+    description: dict[str, Any] = {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
@@ -111,8 +118,8 @@ def machine(device: str) -> dict[str, Any]:
         "device": used.type,
     }
     if used.type == "cuda":
-        found["gpu"] = torch.cuda.get_device_name(used)
-    return found
+        description["gpu"] = torch.cuda.get_device_name(used)
+    return description
 
 
 def _cpu_model() -> str:

@@ -1,4 +1,4 @@
-"""Doing the cells of a suite: several side by side, none twice, in any number of commands and machines."""
+"""Running the experiments of a suite: side by side, none twice, in any number of commands and machines."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from beacon.errors import RunError
 from beacon.processes import POLL, Event, Workers
-from beacon.suites.cell import Cell
+from beacon.suites.experiment import Experiment
 from beacon.suites.locks import is_held
-from beacon.suites.perform import BUSY, Assignment, perform
 from beacon.suites.results import Folders
+from beacon.suites.run_experiment import BUSY, Assignment, Execution, run_experiment
 
-RETRY = 5.0  # seconds until a cell that another command works on is tried again
+RETRY = 5.0  # seconds until an experiment that another command works on is tried again
 
 
 @dataclass(frozen=True)
 class Notice:
-    """Something to tell the user about a cell."""
+    """Something to tell the user about an experiment."""
 
-    cell: Cell
+    experiment: Experiment
     kind: str  # started, progress, done, failed, busy
     stage: str = ""
     done: int = 0
@@ -32,29 +32,36 @@ class Notice:
 class Outcome:
     """What came of a command."""
 
-    done: int  # now, of the cells asked for
-    failed: Mapping[str, str]  # key of the cell -> why
-    blocked: int  # that wait for a cell that failed
+    done: int  # now, of the experiments asked for
+    failed: Mapping[str, str]  # key of the experiment -> why
+    blocked: int  # that wait for an experiment that failed
 
 
-def run_cells(
-    cells: Sequence[Cell],
+def run_experiments(
+    experiments: Sequence[Experiment],
     folders: Folders,
     workers: Workers,
     *,
-    device: str = "auto",
-    threads: int | None = 1,
+    execution: Execution | None = None,
     notify: Callable[[Notice], None] | None = None,
 ) -> Outcome:
-    """Do all cells that are not done. A failure of one leaves the others alone."""
-    folders, say = folders.resolved(), notify or (lambda _: None)
-    by_key = {cell.key: cell for cell in cells}
+    """Run all experiments that are not done. A failure of one leaves the others alone.
+
+    Args:
+        experiments: in the order of work.
+        folders: where demonstrations, runs and results are.
+        workers: who runs them.
+        execution: how; None: as `Execution` has it.
+        notify: is told what happens.
+    """
+    folders, say, how = folders.resolved(), notify or (lambda _: None), execution or Execution()
+    by_key = {experiment.key: experiment for experiment in experiments}
     failed: dict[str, str] = {}
-    not_before: dict[str, float] = {}  # of cells that another command works on
+    not_before: dict[str, float] = {}  # of experiments that another command works on
     while True:
-        left = [c for c in cells if c.key not in failed and not folders.is_done(c)]
+        left = [c for c in experiments if c.key not in failed and not folders.is_done(c)]
         running = set(workers.names)
-        # Cells that share a run are done one after the other.
+        # Experiments that share a run are done one after the other.
         taken = {by_key[key].training_key for key in running}
         now = time.monotonic()
         ready = [
@@ -65,13 +72,13 @@ def run_cells(
             and (c.match is None or folders.is_done(c.match))
         ]
         if workers.free and ready:
-            cell = ready[0]
-            if is_held(folders.lock(cell)):
-                not_before[cell.key] = now + RETRY
-                say(Notice(cell, "busy"))
+            experiment = ready[0]
+            if is_held(folders.lock(experiment)):
+                not_before[experiment.key] = now + RETRY
+                say(Notice(experiment, "busy"))
                 continue
-            say(Notice(cell, "started"))
-            workers.start(cell.key, perform, Assignment(cell, folders, device, threads))
+            say(Notice(experiment, "started"))
+            workers.start(experiment.key, run_experiment, Assignment(experiment, folders, how))
             continue
         waits = any(c.match is None or c.match.key not in failed for c in left)
         if not running and not waits:
@@ -84,25 +91,25 @@ def run_cells(
                 not_before[event.name] = time.monotonic() + RETRY
             say(notice)
         time.sleep(POLL)
-    done = sum(folders.is_done(cell) for cell in cells)
-    return Outcome(done, failed, len(cells) - done - len(failed))
+    done = sum(folders.is_done(experiment) for experiment in experiments)
+    return Outcome(done, failed, len(experiments) - done - len(failed))
 
 
-def _notice(cell: Cell, event: Event) -> Notice:
+def _notice(experiment: Experiment, event: Event) -> Notice:
     if event.kind == "progress":
         stage, done, total = event.value
-        return Notice(cell, "progress", stage, done, total)
+        return Notice(experiment, "progress", stage, done, total)
     if event.kind == "failed":
-        return Notice(cell, "failed", text=str(event.value[1]))
-    return Notice(cell, "busy" if event.value == BUSY else "done")
+        return Notice(experiment, "failed", text=str(event.value[1]))
+    return Notice(experiment, "busy" if event.value == BUSY else "done")
 
 
 def check(outcome: Outcome) -> None:
-    """Complain if some cells failed."""
+    """Complain if some experiments failed."""
     if outcome.failed:
         key, why = next(iter(outcome.failed.items()))
         waiting = f", {outcome.blocked} that wait for them are left" if outcome.blocked else ""
         raise RunError(
-            f"{len(outcome.failed)} of the cells failed{waiting}; the first is {key}: {why}; "
+            f"{len(outcome.failed)} of the experiments failed{waiting}; the first is {key}: {why}; "
             "the same command tries them again"
         )

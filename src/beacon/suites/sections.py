@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from beacon.suites.grids import Place, Suite
+from beacon.suites.setting import TableEntry
+from beacon.suites.suite import Suite
 from beacon.suites.tables import Column, Comparison, Line, Rate, ResultStore, make_columns
 
 NOTHING = "–"
@@ -30,24 +31,24 @@ class Section:
         return "\n".join([*lines, *(["", self.note] if self.note else []), ""])
 
 
-def make_sections(suite: Suite, places: Sequence[Place], store: ResultStore) -> list[Section]:
+def make_sections(suite: Suite, entries: Sequence[TableEntry], store: ResultStore) -> list[Section]:
     """Success in every column, what the weights did, and what else the suite is about."""
-    columns = make_columns(suite, places, store)
-    found = [success_section(column) for column in columns]
-    for make in (faults_section, weights_section):
+    columns = make_columns(suite, entries, store)
+    sections = [success_section(column) for column in columns] + average_sections(columns)
+    for make in (corruption_section, weights_section):
         section = make(columns)
         if section is not None:
-            found.append(section)
-    return found + alignment_sections(places, store)
+            sections.append(section)
+    return sections + alignment_sections(entries, store)
 
 
 def success_section(column: Column) -> Section:
     """Success rates of one column."""
     first = column.criteria[0]
-    rates = [line.rates for line in column.lines if line.rates]
-    compared = any(rate.paper is not None for one in rates for rate in one.values())
+    compared = any(rate.paper is not None for line in column.lines for rate in line.rates.values())
+    drops = {"R", "S"} <= set(column.criteria)
     headings = ["method", "rollouts"]
-    for name in column.criteria:
+    for name in (*column.criteria, *(["R→S drop"] if drops else [])):
         headings += [name, "paper"] if compared else [name]
     headings.append(f"{first} by seed, %")
     title = next((line.title for line in column.lines if line.row == column.reference), None)
@@ -58,40 +59,87 @@ def success_section(column: Column) -> Section:
         if not line.rates:
             rows.append((line.title, *[NOTHING] * (len(headings) - 1)))
             continue
-        shown = [line.title, str(line.rates[first].episodes)]
+        shown = [line.title, str(next(iter(line.rates.values())).episodes)]
         for name in column.criteria:
-            rate = line.rates[name]
-            shown += [with_interval(rate), share(rate.paper)] if compared else [with_interval(rate)]
-        shown.append(_seeds(line.rates[first]))
+            rate = line.rates.get(name)
+            shown.append(NOTHING if rate is None else with_interval(rate))
+            shown += [share(None if rate is None else rate.paper)] if compared else []
+        if drops:
+            shown += [share(line.drop), share(line.paper_drop)] if compared else [share(line.drop)]
+        rate = line.rates.get(first)
+        shown.append(NOTHING if rate is None else _seeds(rate))
         if title is not None:
-            shown.append(_against(line.rates[first].against))
+            shown.append(_against(None if rate is None else rate.against))
         rows.append(tuple(shown))
     return Section(column.title, tuple(headings), tuple(rows))
 
 
-def faults_section(columns: Sequence[Column]) -> Section | None:
-    """How well weights find bad demonstrations."""
-    kinds: dict[str, None] = {}
+def average_sections(columns: Sequence[Column]) -> list[Section]:
+    """Means over the tasks of each gap, of the criterion that each task is compared by first."""
+    gaps: dict[str, list[Column]] = {}
+    for column in columns:
+        gaps.setdefault(", ".join(filter(None, (column.gap, column.detail))), []).append(column)
+    sections = [_average_section(gap, members) for gap, members in gaps.items() if len(members) > 1]
+    return [section for section in sections if section.rows]
+
+
+def _average_section(gap: str, columns: Sequence[Column]) -> Section:
+    criteria = {column.task: column.criteria[0] for column in columns}
+    rates: dict[str, list[Rate]] = {}  # by the row's title, one a task
+    for column in columns:
+        for line in column.lines:
+            if column.criteria[0] in line.rates:
+                rates.setdefault(line.title, []).append(line.rates[column.criteria[0]])
+    rows = []
+    for title, of_tasks in rates.items():
+        if len(of_tasks) < len(columns):
+            continue  # a mean over other tasks is not to be compared
+        seeds = set.intersection(*(set(rate.seeds) for rate in of_tasks))
+        if not seeds:
+            continue
+        papers = [rate.paper for rate in of_tasks if rate.paper is not None]
+        rows.append(
+            (
+                title,
+                share(mean(rate.of_seeds(seeds)[0] for rate in of_tasks)),
+                share(mean(papers) if len(papers) == len(columns) else None),
+                ", ".join(map(str, sorted(seeds))),
+            )
+        )
+    note = (
+        "Over the seeds that all tasks have. Means of "
+        + ", ".join(f"{name} ({task})" for task, name in criteria.items())
+        + "."
+    )
+    headings = ("method", "mean", "paper", "seeds")
+    return Section(f"mean over tasks, {gap}", headings, tuple(rows), note)
+
+
+def corruption_section(columns: Sequence[Column]) -> Section | None:
+    """How well weights find corrupted demonstrations."""
+    names: dict[str, None] = {}
     lines: list[tuple[Column, Line]] = []
     for column in columns:
         for line in column.lines:
-            found = [kind for one in _weights(line) for kind in one["flaws"] if kind != "none"]
-            kinds.update(dict.fromkeys(found))
-            if found:
+            present = [name for weights in _weights(line) for name in weights["flaws"] if name != "none"]
+            names.update(dict.fromkeys(present))
+            if present:
                 lines.append((column, line))
     if not lines:
         return None
     rows = []
     for column, line in lines:
-        shown = [f"{column.task}: {line.title}", _numbers([one["auc"] for one in _weights(line)])]
-        for kind in kinds:
-            shown.append(_numbers([one["flaws"].get(kind, {}).get("auc") for one in _weights(line)]))
+        summaries = _weights(line)
+        shown = [f"{column.task}: {line.title}", _numbers([weights["auc"] for weights in summaries])]
+        for name in names:
+            shown.append(_numbers([weights["flaws"].get(name, {}).get("auc") for weights in summaries]))
         rows.append(tuple(shown))
     note = (
-        "How often a sound demonstration outweighs a bad one (AUC; 0.5 is chance, 1 is always), mean over "
-        "seeds, with each seed in brackets. No method is told which are bad."
+        "How often a sound demonstration outweighs a corrupted one (AUC; 0.5 is chance, 1 is always), mean "
+        "over seeds, with each seed in brackets. No method is told which are corrupted."
     )
-    return Section("What the weights find", ("task and method", "all faults", *kinds), tuple(rows), note)
+    headings = ("task and method", "all corruptions", *names)
+    return Section("What the weights find", headings, tuple(rows), note)
 
 
 def weights_section(columns: Sequence[Column]) -> Section | None:
@@ -99,20 +147,21 @@ def weights_section(columns: Sequence[Column]) -> Section | None:
     rows = []
     for column in columns:
         for line in column.lines:
-            found = _weights(line)
-            if not found:
+            summaries = _weights(line)
+            if not summaries:
                 continue
-            windows = [sum(d["windows"] for d in one["domains"].values()) for one in found]
-            effective = [one["effective_samples"] / n for one, n in zip(found, windows, strict=True)]
-            target = [d["mean"] for one in found for d in one["domains"].values() if d["role"] == "target"]
+            domains = [list(weights["domains"].values()) for weights in summaries]
+            windows = [sum(domain["windows"] for domain in of_run) for of_run in domains]
+            effective = [w["effective_samples"] / n for w, n in zip(summaries, windows, strict=True)]
+            target = [domain["mean"] for of_run in domains for domain in of_run if domain["role"] == "target"]
             rows.append(
                 (
                     f"{column.title}: {line.title}",
-                    _numbers([one["source_mass"] for one in found]),
+                    _numbers([weights["source_mass"] for weights in summaries]),
                     _numbers(target),
                     _numbers(effective),
-                    _numbers([one["rank_correlation_with_distance"] for one in found]),
-                    _numbers([one["phase_explains"] for one in found]),
+                    _numbers([weights["rank_correlation_with_distance"] for weights in summaries]),
+                    _numbers([weights["phase_explains"] for weights in summaries]),
                 )
             )
     if not rows:
@@ -127,38 +176,33 @@ def weights_section(columns: Sequence[Column]) -> Section | None:
     return Section("What the weights did", headings, tuple(rows), note)
 
 
-def alignment_sections(places: Sequence[Place], store: ResultStore) -> list[Section]:
+def alignment_sections(entries: Sequence[TableEntry], store: ResultStore) -> list[Section]:
     """Separability of the domains, by feature space."""
-    rows: dict[tuple[str, str], dict[str, list[Mapping[str, Any]]]] = {}
-    for place in places:
-        result = store(place.cell)
+    spaces: dict[tuple[str, str], dict[str, list[Mapping[str, Any]]]] = {}
+    for entry in entries:
+        result = store(entry.experiment)
         if result is None or "alignment" not in result:
             continue
         for space, numbers in result["alignment"]["numbers"].items():
-            group = rows.setdefault((f"{place.task}, {place.gap}", space), {})
-            group.setdefault(place.title, []).append(numbers["after"])
+            methods = spaces.setdefault((f"{entry.task}, {entry.gap}", space), {})
+            methods.setdefault(entry.title, []).append(numbers["after"])
     note = (
         "AUC of a cross-fitted classifier of the domain: 0.5 cannot tell them apart, 1 always can. "
         "Neighbours: share of a window's nearest windows that are of the other side, beside what it would be "
         "by chance. d: mean k-NN discrepancy of the source; 1 is as close as targets are to each other."
     )
+    measures = ("auc", "neighbours", "mixed", "discrepancy")
     return [
         Section(
             f"{where}: {space} features",
             ("method", "AUC", "neighbours", "by chance", "d"),
             tuple(
-                (
-                    title,
-                    *(
-                        _numbers([one[name] for one in found])
-                        for name in ("auc", "neighbours", "mixed", "discrepancy")
-                    ),
-                )
-                for title, found in group.items()
+                (title, *(_numbers([numbers[measure] for numbers in seeds]) for measure in measures))
+                for title, seeds in methods.items()
             ),
-            note if place == len(rows) - 1 else "",
+            note if number == len(spaces) else "",
         )
-        for place, ((where, space), group) in enumerate(rows.items())
+        for number, ((where, space), methods) in enumerate(spaces.items(), start=1)
     ]
 
 
@@ -176,11 +220,11 @@ def _seeds(rate: Rate) -> str:
     return ", ".join(f"{seed}: {100 * rate.seeds[seed]:.0f}" for seed in sorted(rate.seeds))
 
 
-def _against(found: Comparison | None) -> str:
-    if found is None:
+def _against(comparison: Comparison | None) -> str:
+    if comparison is None:
         return NOTHING
-    p = f"p = {found.p_value:.2g}" if found.p_value >= 0.001 else "p < 0.001"
-    return f"{100 * found.difference:+.0f} points, {p}"
+    p = f"p = {comparison.p_value:.2g}" if comparison.p_value >= 0.001 else "p < 0.001"
+    return f"{100 * comparison.difference:+.0f} points, {p}"
 
 
 def _weights(line: Line) -> list[Mapping[str, Any]]:

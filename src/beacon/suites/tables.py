@@ -8,19 +8,24 @@ from typing import Any
 
 from beacon.analysis import mcnemar_exact, wilson
 from beacon.errors import UserError
-from beacon.suites.cell import Cell
-from beacon.suites.grids import Place, Suite
+from beacon.sim.tasks import TASKS
+from beacon.suites.experiment import Experiment
 from beacon.suites.paper import reported
 from beacon.suites.results import Folders, read_result
+from beacon.suites.setting import TableEntry
+from beacon.suites.suite import Suite
 
-# What a task is judged by, the one to compare methods by first.
-CRITERIA = {"stack": ("R", "S"), "mug-cleanup": ("score", "success"), "threading": ("success",)}
-REFERENCES = ("beacon", "stochastic-knn", "chosen")  # rows that the others are tested against
+REFERENCES = (
+    "beacon",
+    "beacon-future",
+    "stochastic-knn",
+    "chosen",
+)  # rows that the others are tested against
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A row against BEACON over the same seeds and initial states; only whole successes count."""
+    """A row against the reference over the same seeds and initial states; only whole successes count."""
 
     pairs: int
     only_row: int
@@ -63,7 +68,7 @@ class Line:
 
     row: str
     title: str
-    rates: Mapping[str, Rate]  # by criterion; empty where nothing is done
+    rates: Mapping[str, Rate]  # by criterion; without those that its results do not have
     results: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
 
     @property
@@ -71,6 +76,16 @@ class Line:
         """That are done."""
         first = next(iter(self.rates.values()), None)
         return [] if first is None else sorted(first.seeds)
+
+    @property
+    def drop(self) -> float | None:
+        """How much of R is lost by S, the stricter criterion; None where there is nothing to lose."""
+        return _relative_drop(*(self.rates[name].value if name in self.rates else None for name in "RS"))
+
+    @property
+    def paper_drop(self) -> float | None:
+        """The same of the paper's numbers."""
+        return _relative_drop(*(self.rates[name].paper if name in self.rates else None for name in "RS"))
 
 
 @dataclass(frozen=True)
@@ -96,18 +111,22 @@ class Column:
 
 
 class ResultStore:
-    """Results by cell, each read once."""
+    """Results by experiment, each read once."""
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
         self._read: dict[str, dict[str, Any] | None] = {}
 
-    def __call__(self, cell: Cell) -> dict[str, Any] | None:
-        """The result; None where the cell is not done."""
-        if cell.key not in self._read:
-            path = self._folders.result(cell)
-            self._read[cell.key] = read_result(path) if path.exists() else None
-        return self._read[cell.key]
+    def __call__(self, experiment: Experiment) -> dict[str, Any] | None:
+        """The result; None where the experiment is not done."""
+        if experiment.key not in self._read:
+            path = self._folders.result(experiment)
+            self._read[experiment.key] = read_result(path) if path.exists() else None
+        return self._read[experiment.key]
+
+
+def _relative_drop(loose: float | None, strict: float | None) -> float | None:
+    return None if not loose or strict is None else 1 - strict / loose
 
 
 def seeds_in_words(seeds: Iterable[int]) -> str:
@@ -120,36 +139,40 @@ def seeds_in_words(seeds: Iterable[int]) -> str:
     return f"seed{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
-def make_columns(suite: Suite, places: Sequence[Place], store: ResultStore) -> list[Column]:
-    """All columns that have a result. Rows that are done only when asked for appear once they are."""
-    grouped: dict[tuple[str, str, str], list[Place]] = {}
-    for place in places:
-        grouped.setdefault(place.column, []).append(place)
-    columns = []
-    for (task, gap, detail), mine in grouped.items():
-        rows: dict[str, list[Place]] = {}
-        for place in mine:
-            rows.setdefault(place.row, []).append(place)
-        outcomes = {row: _outcomes(members, store) for row, members in rows.items()}
-        if not any(outcomes.values()):
+def make_columns(suite: Suite, entries: Sequence[TableEntry], store: ResultStore) -> list[Column]:
+    """All columns that have a result. Rows that are run only when asked for appear once they are."""
+    by_column: dict[tuple[str, str, str], dict[str, list[TableEntry]]] = {}
+    for entry in entries:
+        by_column.setdefault(entry.column, {}).setdefault(entry.row, []).append(entry)
+    columns = (_make_column(suite.name, key, rows, store) for key, rows in by_column.items())
+    return [column for column in columns if column is not None]
+
+
+def _make_column(
+    suite: str, key: tuple[str, str, str], rows: Mapping[str, Sequence[TableEntry]], store: ResultStore
+) -> Column | None:
+    outcomes = {row: _outcomes(entries, store) for row, entries in rows.items()}
+    if not any(outcomes.values()):
+        return None
+    reference = next((row for row in REFERENCES if outcomes.get(row)), None)
+    criteria = _criteria(key[0], outcomes)
+    lines = []
+    for row, entries in rows.items():
+        if not outcomes[row] and entries[0].extra:
             continue
-        reference = next((row for row in REFERENCES if outcomes.get(row)), None)
-        criteria = _criteria(task, outcomes)
-        lines = []
-        for row, members in rows.items():
-            if not outcomes[row] and members[0].extra:
+        rates = {}
+        for criterion in criteria:
+            if not _has(outcomes[row], criterion):
                 continue
-            rates = {}
-            for criterion in criteria if outcomes[row] else ():
-                paper = reported(suite.name, row, (task, gap, detail), criterion)
-                against = None
-                if reference is not None and row != reference:
-                    against = compare(outcomes[row], outcomes[reference], criterion)
-                rates[criterion] = pool(outcomes[row], criterion, paper, against)
-            results = tuple(found for place in members if (found := store(place.cell)) is not None)
-            lines.append(Line(row, members[0].title, rates, results))
-        columns.append(Column(task, gap, detail, criteria, reference, tuple(lines)))
-    return columns
+            against = None
+            if reference is not None and row != reference and _has(outcomes[reference], criterion):
+                against = compare(outcomes[row], outcomes[reference], criterion)
+            rates[criterion] = pool(outcomes[row], criterion, reported(suite, row, key, criterion), against)
+        results = [store(entry.experiment) for entry in entries]
+        lines.append(
+            Line(row, entries[0].title, rates, tuple(result for result in results if result is not None))
+        )
+    return Column(*key, criteria, reference, tuple(lines))
 
 
 @dataclass(frozen=True)
@@ -164,10 +187,11 @@ def pool(
     outcomes: Mapping[int, Outcomes], criterion: str, paper: float | None, against: Comparison | None
 ) -> Rate:
     """All seeds together, with Wilson's interval."""
-    total = sum(sum(one.values[criterion]) for one in outcomes.values())
-    episodes = sum(len(one.values[criterion]) for one in outcomes.values())
+    values = {seed: evaluation.values[criterion] for seed, evaluation in outcomes.items()}
+    total = sum(map(sum, values.values()))
+    episodes = sum(map(len, values.values()))
     low, high = wilson(total, episodes)
-    seeds = {seed: sum(one.values[criterion]) / len(one.values[criterion]) for seed, one in outcomes.items()}
+    seeds = {seed: sum(of_seed) / len(of_seed) for seed, of_seed in values.items()}
     return Rate(total, episodes, low, high, seeds, paper, against)
 
 
@@ -177,11 +201,11 @@ def compare(
     """McNemar's exact test over the pairs (seed, initial state) that both have; None where there are none."""
     first: list[bool] = []
     second: list[bool] = []
-    for seed, one in row.items():
+    for seed, evaluation in row.items():
         other = reference.get(seed)
-        if other is None or other.states != one.states:
+        if other is None or other.states != evaluation.states:
             continue
-        first += [value >= 1 for value in one.values[criterion]]
+        first += [value >= 1 for value in evaluation.values[criterion]]
         second += [value >= 1 for value in other.values[criterion]]
     if not first:
         return None
@@ -189,23 +213,34 @@ def compare(
     return Comparison(len(first), test["only_first"], test["only_second"], test["p_value"])
 
 
-def _outcomes(members: Sequence[Place], store: ResultStore) -> dict[int, Outcomes]:
+def _outcomes(entries: Sequence[TableEntry], store: ResultStore) -> dict[int, Outcomes]:
     """Of every seed that is done."""
-    found = {}
-    for place in members:
-        result = store(place.cell)
-        if result is None or not place.cell.evaluations:
+    outcomes = {}
+    for entry in entries:
+        experiment = entry.experiment
+        result = store(experiment)
+        if result is None or not experiment.evaluations:
             continue
         try:
-            one = result["evaluations"][place.evaluation]
-            found[place.cell.seed] = Outcomes(one["states_sha256"], one["outcomes"])
+            evaluation = result["evaluations"][entry.evaluation]
+            outcomes[experiment.seed] = Outcomes(evaluation["states_sha256"], evaluation["outcomes"])
         except (KeyError, IndexError, TypeError) as error:
             raise UserError(
-                f"the result {place.cell.key} is damaged ({error!r}); delete it to run it again"
+                f"the result {experiment.key} is damaged ({error!r}); delete it to run it again"
             ) from None
-    return found
+    return outcomes
 
 
 def _criteria(task: str, outcomes: Mapping[str, Mapping[int, Outcomes]]) -> tuple[str, ...]:
-    present = {name for seeds in outcomes.values() for one in seeds.values() for name in one.values}
-    return tuple(name for name in CRITERIA.get(task, ("success",)) if name in present)
+    """Those that the task reports and that some result has: older ones may lack some."""
+    known = TASKS.get(task)
+    return tuple(
+        name
+        for name in (("success",) if known is None else known.reported)
+        if any(_has(seeds, name) for seeds in outcomes.values())
+    )
+
+
+def _has(outcomes: Mapping[int, Outcomes], criterion: str) -> bool:
+    """Whether every seed, and there is one, was judged by the criterion."""
+    return bool(outcomes) and all(criterion in evaluation.values for evaluation in outcomes.values())

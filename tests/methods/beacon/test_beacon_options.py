@@ -19,6 +19,7 @@ from beacon.errors import UserError
 from beacon.methods import METHODS, PAPER, RECOMMENDED, Beacon, BeaconOptions
 from beacon.plain import PART, Part, changed, differences, from_plain, to_plain
 from beacon.runs import RunFolder
+from beacon.training.stored_config import read_config
 from beacon.weighting import Reweighter, WeightingConfig
 
 DATA = ("--source", "a.hdf5", "--target", "b.hdf5", "--out", "run")

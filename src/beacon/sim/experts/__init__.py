@@ -1,33 +1,56 @@
-"""Scripted experts, one a task."""
+"""Scripted experts."""
 
 from __future__ import annotations
-
-from importlib import import_module
 
 import numpy as np
 
 from beacon.errors import UserError
+from beacon.registry import Registry
+from beacon.sim.addresses import load_attribute
 from beacon.sim.experts.base import Expert
+from beacon.sim.tasks.base import Task
 from beacon.sim.world import Episode
 
-EXPERTS = {
-    "lift": "beacon.sim.experts.stack:LiftExpert",
-    "stack": "beacon.sim.experts.stack:StackExpert",
-    "mug-cleanup": "beacon.sim.experts.mug_cleanup:MugCleanupExpert",
-    "threading": "beacon.sim.experts.threading:ThreadingExpert",
-}
+# Experts of other packages, by name; those that come with a task are named by its class.
+EXPERTS: Registry[type[Expert]] = Registry("expert", "beacon.experts")
 
-__all__ = ["EXPERTS", "Expert", "make_expert"]
+__all__ = ["EXPERTS", "Expert", "find_expert", "make_expert"]
 
 
-def make_expert(episode: Episode, rng: np.random.Generator, noise: float = 0.05) -> Expert:
-    """The expert for an episode's task; a task class of one's own names its expert in ``Task.expert``."""
-    task = episode.world.task
-    home = EXPERTS.get(task.name) or getattr(task, "expert", None)
-    if home is None:
+def find_expert(task: Task, name: str | None = None) -> type[Expert]:
+    """The class of an expert for a task.
+
+    Args:
+        task: whose class says its expert in ``Task.expert``.
+        name: another one: a registered name, or module:Class.
+    """
+    name = name or task.expert
+    if name is None:
         raise UserError(
             f"there is no scripted expert for '{task.name}'; set 'expert = \"module:Class\"' on the task"
         )
-    module, _, name = str(home).partition(":")
-    expert: Expert = getattr(import_module(module), name)(episode, rng, noise)
-    return expert
+    if name in EXPERTS:
+        return EXPERTS[name]
+    if ":" not in name:
+        known = ", ".join(EXPERTS)
+        raise UserError(
+            f"there is no expert '{name}'; name module:Class" + (f", or one of {known}" if known else "")
+        )
+    cls = load_attribute(name, f"the expert of {task.name}")
+    if not (isinstance(cls, type) and issubclass(cls, Expert)):
+        raise UserError(f"the expert '{name}' is not a subclass of beacon.sim.experts.Expert")
+    return cls
+
+
+def make_expert(
+    episode: Episode, rng: np.random.Generator, noise: float = 0.05, name: str | None = None
+) -> Expert:
+    """The expert for an episode's task.
+
+    Args:
+        episode: in which it acts.
+        rng: its random numbers.
+        noise: standard deviation added to actions.
+        name: of another expert than the task's own, as for `find_expert`.
+    """
+    return find_expert(episode.world.task, name)(episode, rng, noise)

@@ -67,18 +67,18 @@ class MugCleanupExpert(Expert):
         over = 0.105 + float(self.rng.uniform(0.0, 0.015))
         yield Move(self.lifted(self.episode.hand_position, over), yaw, CLOSED, tolerance=0.02, angle=1.0)
         turn = self.place_yaw(yaw) - yaw
-        place = self.inside(self.object("mug")[1] + turn) + about_vertical(turn) @ held
-        yield from self.transport(self.lifted(place, 0.09), self.place_yaw(yaw), CLOSED, tolerance=0.015)
-        yield Move(self.lifted(place, 0.004), self.place_yaw(yaw), CLOSED, tolerance=0.006, speed=0.7)
+        rest = self.inside(self.object("mug")[1] + turn) + about_vertical(turn) @ held
+        yield from self.transport(self.lifted(rest, 0.09), self.place_yaw(yaw), CLOSED, tolerance=0.015)
+        yield Move(self.lifted(rest, 0.004), self.place_yaw(yaw), CLOSED, tolerance=0.006, speed=0.7)
         yield Move(
-            self.lifted(place, 0.004),
+            self.lifted(rest, 0.004),
             self.place_yaw(yaw),
             OPEN,
             tolerance=1.0,
             angle=9.0,
             least=self.grip_steps,
         )
-        yield Move(self.lifted(place, 0.07), self.place_yaw(yaw), OPEN, tolerance=0.03)
+        yield Move(self.lifted(rest, 0.07), self.place_yaw(yaw), OPEN, tolerance=0.03)
 
     def inside(self, heading: float) -> Array:
         """Where the mug's centre shall be: before the cabinet, with room for its handle on either side."""

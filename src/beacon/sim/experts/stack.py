@@ -23,8 +23,8 @@ class LiftExpert(Expert):
 
     def grasp(self, name: str, yaw: float) -> Iterator[Move]:
         """Over the object, down, close."""
-        place, _ = self.object(name)
-        target = place + self.style.aim * np.array([1.0, 1.0, 0.6])
+        position, _ = self.object(name)
+        target = position + self.style.aim * np.array([1.0, 1.0, 0.6])
         yield from self.transport(self.above(target, self.style.clearance), yaw, OPEN, tolerance=0.015)
         yield Move(target, yaw, OPEN, tolerance=0.005, speed=0.6)
         yield Move(target, yaw, CLOSED, tolerance=1.0, angle=9.0, least=self.grip_steps)

@@ -38,8 +38,8 @@ class ThreadingExpert(Expert):
         turning = world.task.size.action_dim == 7
         # Where the hand must be for the shaft's middle to lie in the ring, given how the needle is held.
         pose = world.pose(data, "needle")
-        axis, place = pose[:3, 0], pose[:3, 3]
-        hold = self.episode.hand_position - place
+        axis, position = pose[:3, 0], pose[:3, 3]
+        hold = self.episode.hand_position - position
         if turning:
             turn = nearest_turn(-np.pi / 2 - heading, 2 * np.pi)
             c, s = np.cos(turn), np.sin(turn)

@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from beacon.errors import UserError
+from beacon.registry import Registry
+from beacon.sim.addresses import load_attribute
 from beacon.sim.tasks.base import SIZES, Camera, Placement, Size, Subtask, Task
 
-TASKS = {
+# Name and module of a task are all that is said of it outside of its class.
+BUILT_IN_TASKS = {
     "lift": "beacon.sim.tasks.lift:Lift",
     "stack": "beacon.sim.tasks.stack:Stack",
     "mug-cleanup": "beacon.sim.tasks.mug_cleanup:MugCleanup",
     "threading": "beacon.sim.tasks.threading:Threading",
 }
+TASKS: Registry[type[Task]] = Registry("task", "beacon.tasks")
+for _name, _address in BUILT_IN_TASKS.items():
+    TASKS.register_lazily(_name, _address)
 
-__all__ = ["SIZES", "TASKS", "Camera", "Placement", "Size", "Subtask", "Task", "make_task"]
+__all__ = [
+    "BUILT_IN_TASKS",
+    "SIZES",
+    "TASKS",
+    "Camera",
+    "Placement",
+    "Size",
+    "Subtask",
+    "Task",
+    "find_task",
+    "make_task",
+]
 
 
-def make_task(name: str, size: str = "full") -> Task:
-    """A task by name; ``module:Class`` names somebody's own subclass of :class:`Task`."""
-    home = TASKS.get(name, name)
-    module, _, attribute = home.partition(":")
-    if not attribute:
+def find_task(name: str) -> type[Task]:
+    """A task's class by its registered name, or by ``module:Class`` of somebody's own."""
+    if name in TASKS:
+        return TASKS[name]
+    if ":" not in name:
         raise UserError(
             f"there is no task '{name}'; take one of {', '.join(TASKS)}, or module:Class of your own task"
         )
-    try:
-        task = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"cannot load the task '{name}': {error}") from error
-    made: Task = task(size)
-    return made
+    cls = load_attribute(name, "the task")
+    if not (isinstance(cls, type) and issubclass(cls, Task)):
+        raise UserError(f"the task '{name}' is not a subclass of beacon.sim.Task")
+    return cls
+
+
+def make_task(name: str, size: str = "full") -> Task:
+    """A task at a size.
+
+    Args:
+        name: as for `find_task`.
+        size: "small" or "full".
+    """
+    return find_task(name)(size)

@@ -99,12 +99,23 @@ class Task(ABC):
     """One task at one size. Stateless: everything that changes lives in MuJoCo's data."""
 
     name: ClassVar[str]
-    title: ClassVar[str]  # the Gymnasium and robosuite name
+    title: ClassVar[str]  # the Gymnasium and robosuite name; by default made of the name
     bodies: ClassVar[Mapping[str, str]]  # object -> MuJoCo body
     heights: ClassVar[Mapping[str, float]]  # movable object -> centre above the table at rest
     success: ClassVar[str]  # the frame criterion behind the reward
     subtasks: ClassVar[tuple[Subtask, ...]]
     selection: ClassVar[str] = "random"  # how the generator picks segments: "nearest" or "random"
+    expert: ClassVar[str | None] = None  # the scripted expert: a registered name, or module:Class
+    # Outcomes that tables show, the one to compare methods by first.
+    reported: ClassVar[tuple[str, ...]] = ("success",)
+    # module:Class of the same scene done with the wrong object, where an expert can mistake it.
+    wrong_object: ClassVar[str | None] = None
+    revision: ClassVar[int] = 1  # goes up when the same name comes to mean another task
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "name" in vars(cls) and "title" not in vars(cls):
+            cls.title = title_of(cls.name)
 
     def __init__(self, size: str = "full") -> None:
         if size not in SIZES:
@@ -165,6 +176,15 @@ class Task(ABC):
             "gripper_speed": self.size.gripper_speed,
             "joint_noise": self.size.joint_noise,
         }
+
+
+def title_of(name: str) -> str:
+    """The name as Gymnasium and robosuite write names.
+
+    >>> title_of("mug-cleanup")
+    'MugCleanup'
+    """
+    return "".join(word[:1].upper() + word[1:] for word in name.replace("_", "-").split("-"))
 
 
 def distance(a: Placement, b: Placement) -> float:

@@ -25,12 +25,12 @@ class Lift(Task):
     """Grasp the cube and raise its centre 4 cm above the table."""
 
     name = "lift"
-    title = "Lift"
     bodies = {"cube": "cube_main"}  # noqa: RUF012 - never changed
     heights = {"cube": HALF}  # noqa: RUF012
     success = "lifted"
     subtasks = (Subtask("cube", None),)
     selection = "nearest"
+    expert = "beacon.sim.experts.stack:LiftExpert"
 
     @classmethod
     def sizes(cls) -> Mapping[str, Size]:

@@ -59,14 +59,20 @@ AGENT_VIEW = ROTATED_VIEW.about_table(-45)  # drawer and mug both fit only from 
 
 
 class MugCleanup(Task):
-    """A success counts one; a mug that lies, or a drawer left ajar, counts half at the end."""
+    """A success counts one; a mug that lies, or a drawer left ajar, counts half at the end.
+
+    ``paper_score`` is the paper's: half a point for a mug inside the drawer that is not upright, or whose
+    drawer is not completely closed, or both. ``score`` is stricter, and ours: the drawer must be nearly
+    closed, and only one of the two may fail.
+    """
 
     name = "mug-cleanup"
-    title = "MugCleanup"
     bodies = {"mug": "mug_main", "drawer": "cabinet_main"}  # noqa: RUF012 - never changed
     heights = {"mug": 0.0325}  # noqa: RUF012
     success = "tidy"
     subtasks = (Subtask("drawer", "opened"), Subtask("mug", "grasped"), Subtask("drawer", None))
+    expert = "beacon.sim.experts.mug_cleanup:MugCleanupExpert"
+    reported = ("paper_score", "score", "success")
 
     def __init__(self, size: str = "full") -> None:
         super().__init__(size)
@@ -145,8 +151,8 @@ class MugCleanup(Task):
         )
         # The floor ends behind the front, so that the two meet.
         floor = f'<body name="drawer_main">{geoms("drawer", tray)}{joint}</body>'
-        place = numbers((*f.cabinet, TABLE_HEIGHT))
-        return f'<body name="cabinet_main" pos="{place}">{geoms("cabinet", shell)}{floor}</body>'
+        position = numbers((*f.cabinet, TABLE_HEIGHT))
+        return f'<body name="cabinet_main" pos="{position}">{geoms("cabinet", shell)}{floor}</body>'
 
     def _mug(self) -> str:
         f = self.furniture
@@ -217,8 +223,13 @@ class MugCleanup(Task):
         }
 
     def outcomes(self, frames: Mapping[str, Array]) -> dict[str, float]:
-        """``success`` at any frame; ``score`` adds half points for what nearly worked at the end."""
+        """``success`` at any frame; both scores add half points for what nearly worked at the end."""
         success = bool(np.any(frames["tidy"]))
         last = {name: bool(flags[-1]) for name, flags in frames.items()}
-        half = last["inside"] and last["nearly_closed"] and (last["upright"] != last["closed"])
-        return {"success": float(success), "score": 1.0 if success else 0.5 if half else 0.0}
+        half = last["inside"] and not (last["upright"] and last["closed"])
+        strict_half = half and last["nearly_closed"] and (last["upright"] or last["closed"])
+        return {
+            "success": float(success),
+            "score": 1.0 if success else 0.5 * strict_half,
+            "paper_score": 1.0 if success else 0.5 * half,
+        }

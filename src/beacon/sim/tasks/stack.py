@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -38,12 +38,15 @@ class Stack(Task):
     """R: stacked at any frame. S: for five consecutive frames, or at the last."""
 
     name = "stack"
-    title = "Stack"
     bodies = {"cubeA": "cubeA_main", "cubeB": "cubeB_main"}  # noqa: RUF012 - never changed
     heights = {"cubeA": HALF_A, "cubeB": HALF_B}  # noqa: RUF012
     success = "stacked"
     subtasks = (Subtask("cubeA", "grasped"), Subtask("cubeB", None))
     selection = "nearest"
+    expert = "beacon.sim.experts.stack:StackExpert"
+    reported = ("R", "S")
+    wrong_object = "beacon.sim.tasks.wrong_object:WrongStack"
+    carried: ClassVar[str] = "cubeA"
 
     @classmethod
     def sizes(cls) -> Mapping[str, Size]:
@@ -97,8 +100,8 @@ class Stack(Task):
 
     def criteria(self, world: World, data: mujoco.MjData) -> dict[str, bool]:
         """``stacked``: A is not held, its centre is more than 4 cm above the table, and it touches B."""
-        grasped = world.grasping(data, "cubeA")
-        lifted = float(data.xpos[world.body("cubeA_main"), 2]) > TABLE_HEIGHT + 0.04
+        grasped = world.grasping(data, self.carried)
+        lifted = float(data.xpos[world.body(self.bodies[self.carried]), 2]) > TABLE_HEIGHT + 0.04
         touching = lifted and world.touching(data, "cubeA", "cubeB")
         return {
             "grasped": grasped,

@@ -52,11 +52,11 @@ class Threading(Task):
     """Threaded: the shaft's middle is nearer to the ring's centre than the ring's radius."""
 
     name = "threading"
-    title = "Threading"
     bodies = {"needle": "needle_main", "tripod": "tripod_main"}  # noqa: RUF012 - never changed
     heights = {"needle": GRIP_HALF[2]}  # noqa: RUF012
     success = "threaded"
     subtasks = (Subtask("needle", "grasped", (5, 10)), Subtask("tripod", None, (5, 10)))
+    expert = "beacon.sim.experts.threading:ThreadingExpert"
 
     def __init__(self, size: str = "full") -> None:
         super().__init__(size)
@@ -131,8 +131,8 @@ class Threading(Task):
                 )
             )
         site = f'<site name="ring_centre" pos="0 0 {ring.height}" size="0.002" group="4"/>'
-        place = numbers((*STANDS_AT[self.size.name], TABLE_HEIGHT))
-        return f'<body name="tripod_main" pos="{place}">{geoms("tripod", parts)}{site}</body>'
+        position = numbers((*STANDS_AT[self.size.name], TABLE_HEIGHT))
+        return f'<body name="tripod_main" pos="{position}">{geoms("tripod", parts)}{site}</body>'
 
     @property
     def contact_groups(self) -> Mapping[str, tuple[str, ...]]:

@@ -1,0 +1,122 @@
+"""A setting: what all methods of a column share. A method variant in a setting is an experiment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from beacon.suites.experiment import DatasetSpec, EvaluationSpec, Experiment
+from beacon.suites.presets import SuitePreset
+from beacon.suites.variants import VARIANTS, MethodVariant
+
+SOURCE_SEED, SECOND_SOURCE_SEED = 0, 1
+TARGET_SEED = 101  # plus the seed of the run: every seed has target demonstrations of its own
+TEST_SEED = 1000  # of the initial states that results are about
+SECOND_SOURCE = "texture"  # domain of the second source: another table
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """Where one evaluation of an experiment stands in a suite's table."""
+
+    row: str
+    title: str
+    task: str
+    gap: str
+    experiment: Experiment
+    evaluation: int = 0  # which of the experiment's
+    detail: str = ""  # what else tells two columns apart, as n=5
+    extra: bool = False
+
+    @property
+    def column(self) -> tuple[str, str, str]:
+        """Task, gap and detail."""
+        return self.task, self.gap, self.detail
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A task, a gap and a seed, with demonstrations and evaluations.
+
+    Args:
+        preset: how much of everything.
+        task: name of the task.
+        gap: domain of the target demonstrations.
+        seed: of the run, and of which target demonstrations there are.
+        evaluations: each is a column of the table.
+        details: one an evaluation, what else tells their columns apart; none: nothing does.
+        target_demos: how many; None: as many as the preset has.
+        region: where objects start in target demonstrations.
+        corruptions: of the source, names and shares.
+        align: also measure how well source and target mix in the embeddings.
+    """
+
+    preset: SuitePreset
+    task: str
+    gap: str
+    seed: int
+    evaluations: tuple[EvaluationSpec, ...]
+    details: tuple[str, ...] = ()
+    target_demos: int | None = None
+    region: str = "train"
+    corruptions: tuple[tuple[str, float], ...] = ()
+    align: bool = False
+
+    @classmethod
+    def same_domain(cls, preset: SuitePreset, task: str, gap: str, seed: int, **more: Any) -> Setting:
+        """Evaluated where the target demonstrations are: in their domain, over the whole region."""
+        evaluation = EvaluationSpec(gap, "train", preset.episodes, TEST_SEED)
+        return cls(preset, task, gap, seed, **{"evaluations": (evaluation,), **more})
+
+    def source(self) -> DatasetSpec:
+        """The one source."""
+        return DatasetSpec(
+            self.task,
+            "source",
+            self.preset.source_demos,
+            self.preset.size,
+            seed=SOURCE_SEED,
+            corruptions=self.corruptions,
+        )
+
+    def two_sources(self) -> tuple[DatasetSpec, DatasetSpec]:
+        """Half of the demonstrations from the source domain, half with another table."""
+        half = replace(self.source(), demos=self.preset.source_demos // 2)
+        return half, replace(half, domain=SECOND_SOURCE, seed=SECOND_SOURCE_SEED)
+
+    def target(self) -> DatasetSpec:
+        """All target demonstrations of the seed, of which an experiment takes the first ones."""
+        preset = self.preset
+        pool = max(*preset.scaling, preset.target_demos, preset.real_demos)
+        return DatasetSpec(self.task, self.gap, pool, preset.size, self.region, TARGET_SEED + self.seed)
+
+    def experiment(self, variant: MethodVariant) -> Experiment:
+        """A method variant in this setting."""
+        preset = self.preset
+        return Experiment(
+            method=variant.method,
+            sources=self.two_sources() if variant.sources == 2 else (self.source(),),
+            target=self.target(),
+            target_demos=preset.target_demos if self.target_demos is None else self.target_demos,
+            evaluations=self.evaluations,
+            preset=preset.train_preset,
+            seed=self.seed,
+            options=dict(variant.options),
+            auxiliary=variant.auxiliary,
+            optimization=dict(preset.optimization),
+            policy=dict(preset.policy),
+            image_size=preset.image_size,
+            match=None if variant.match is None else self.experiment(VARIANTS[variant.match]),
+            align=self.align,
+        )
+
+    def entries(self, variant: MethodVariant) -> list[TableEntry]:
+        """The variant's places in the table, one an evaluation."""
+        experiment = self.experiment(variant)
+        details = self.details or ("",)
+        return [
+            TableEntry(
+                variant.name, variant.title, self.task, self.gap, experiment, number, detail, variant.extra
+            )
+            for number, detail in enumerate(details)
+        ]

@@ -1,0 +1,178 @@
+"""Variants of the methods: the rows of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from beacon.registry import Registry
+
+# The paper's BEACON, asking of each demonstration, too, whether its actions are the target's where it looks
+# alike.
+LABEL_AWARE: dict[str, Any] = {
+    "weighting": {"granularity": "demo", "lambda_d": 0.4},
+    "discrepancy": {"part": "knn-joint", "k": 20},
+    "features": "obs",
+}
+# The strength that helps where only the look differs.
+FUTURE_STATE: tuple[Mapping[str, Any], ...] = ({"part": "future-state", "strength": 0.01},)
+
+
+@dataclass(frozen=True)
+class MethodVariant:
+    """A method with its options, as a table shows it.
+
+    Args:
+        name: what ``--methods`` takes.
+        title: what tables show.
+        method: name of the method.
+        options: those that differ from the method's defaults, nested as its dataclass.
+        auxiliary: losses that are added to the policy's, each with its name under "part".
+        match: co-training at the source's share of this variant, over its run.
+        extra: only run where it is asked for by name.
+        sources: 1, or 2 for half of the demonstrations from a second source.
+        suites: names of suites that have this row, for a variant of another package.
+    """
+
+    name: str
+    title: str
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    auxiliary: tuple[Mapping[str, Any], ...] = ()
+    match: str | None = None
+    extra: bool = False
+    sources: int = 1
+    suites: tuple[str, ...] = ()
+
+
+VARIANTS: Registry[MethodVariant] = Registry("method variant", "beacon.variants")
+
+
+def _add(name: str, title: str, method: str, options: Mapping[str, Any] | None = None, **more: Any) -> None:
+    VARIANTS.register(name)(MethodVariant(name, title, method, options or {}, **more))
+
+
+def _add_paper(name: str, difference: str, options: Mapping[str, Any]) -> None:
+    """The paper's method with one of its options changed."""
+    _add(f"beacon-paper-{name}", f"BEACON (paper), {difference}", "beacon-paper", options, extra=True)
+
+
+_add("source-only", "Source-only", "source-only")
+_add("target-only", "Target-only", "target-only")
+_add("cotrain", "Co-training, 0.9", "cotrain")
+_add("cotrain-natural", "Co-training, natural", "cotrain", {"ratio": "natural"})
+_add("cotrain-0.5", "Co-training, 0.5", "cotrain", {"ratio": 0.5}, extra=True)
+_add("cotrain-future", "Co-training, 0.9, future-state loss", "cotrain", auxiliary=FUTURE_STATE, extra=True)
+_add("mmd", "MMD", "mmd")
+# At the papers' strengths of 0.1 neither MMD nor UOT learns much at cpu scale (docs/findings.md).
+_add("mmd-0.01", "MMD, 0.01", "mmd", {"strength": 0.01}, extra=True)
+# With pairs of a window with itself left out (docs/findings.md).
+_add(
+    "mmd-unbiased",
+    "MMD, 0.01, unbiased",
+    "mmd",
+    {"strength": 0.01, "kernel": "energy-unbiased"},
+    extra=True,
+)
+# The forms that the paper cites: multi-kernel MMD, and transport between all pairs.
+_add("mmd-rbf", "MMD, RBF kernels", "mmd", {"kernel": "rbf"}, extra=True)
+_add("uot", "UOT", "uot")
+_add("uot-0.01", "UOT, 0.01", "uot", {"strength": 0.01}, extra=True)
+_add("uot-outer", "UOT, all pairs", "uot", {"reference": "outer"}, extra=True)
+_add("beacon-paper", "BEACON (paper)", "beacon-paper")
+# The paper's advice where discrepancies are large (appendix D), and neighbours of other demonstrations
+# alone, which makes them smaller.
+_add_paper("lambda-d-0.05", "λ_d 0.05", {"weighting": {"lambda_d": 0.05}})
+_add_paper("lambda-d-0.02", "λ_d 0.02", {"weighting": {"lambda_d": 0.02}})
+_add_paper("alpha-0.3", "α 0.3", {"weighting": {"alpha": 0.3}})
+_add_paper(
+    "exclude-same-demo", "other demonstrations' neighbours", {"discrepancy": {"exclude_same_demo": True}}
+)
+_add("beacon", "BEACON+ (ours)", "beacon")
+_add("beacon-future", "BEACON+, future-state loss", "beacon", auxiliary=FUTURE_STATE, extra=True)
+# With the future-state loss, and weights that hardly differ between demonstrations.
+_add(
+    "future-unchecked",
+    "BEACON+, future-state, unchecked",
+    "beacon",
+    {"checks": []},
+    auxiliary=FUTURE_STATE,
+    extra=True,
+)
+_add("beacon-joint", "BEACON (paper), label-aware", "beacon-paper", LABEL_AWARE)
+_add("mass-matched", "Co-training, BEACON+ mass", "cotrain", match="beacon")
+_add(
+    "future-mass-matched",
+    "Co-training, BEACON+ future-state mass",
+    "cotrain",
+    match="beacon-future",
+    extra=True,
+)
+_add("paper-mass-matched", "Co-training, BEACON (paper) mass", "cotrain", match="beacon-paper", extra=True)
+# The paper's MS-BEACON as written, and with steps that are divided by w², so that two sources move as fast
+# as one.
+_add("ms-beacon-paper", "MS-BEACON (paper)", "beacon-paper", sources=2)
+_add(
+    "ms-beacon-paper-preconditioned",
+    "MS-BEACON (paper), preconditioned",
+    "beacon-paper",
+    {"weighting": {"solver": {"precondition": True}}},
+    sources=2,
+)
+_add("ms-beacon", "MS-BEACON+ (ours)", "beacon", sources=2)
+_add("ms-future", "MS-BEACON+, future-state loss", "beacon", auxiliary=FUTURE_STATE, extra=True, sources=2)
+# The same two sources with the paper's steps, without weights, and taken as one.
+_add(
+    "ms-steps",
+    "MS-BEACON+, by steps",
+    "beacon",
+    {"weighting": {"solver": {"part": "steps"}}},
+    extra=True,
+    sources=2,
+)
+_add("ms-cotrain", "Co-training, 0.9, both sources", "cotrain", extra=True, sources=2)
+_add(
+    "ms-pooled",
+    "BEACON+, both sources pooled",
+    "beacon",
+    {"weighting": {"pool_sources": True}},
+    extra=True,
+    sources=2,
+)
+
+COMPARED = (
+    "source-only",
+    "target-only",
+    "cotrain",
+    "cotrain-natural",
+    "cotrain-0.5",
+    "cotrain-future",
+    "mmd",
+    "mmd-0.01",
+    "mmd-unbiased",
+    "mmd-rbf",
+    "uot",
+    "uot-0.01",
+    "uot-outer",
+    "beacon-paper",
+    "beacon-paper-lambda-d-0.05",
+    "beacon-paper-lambda-d-0.02",
+    "beacon-paper-alpha-0.3",
+    "beacon-paper-exclude-same-demo",
+    "beacon",
+    "beacon-future",
+    "future-unchecked",
+    "mass-matched",
+    "future-mass-matched",
+    "paper-mass-matched",
+)
+TWO_SOURCES = (
+    "ms-beacon-paper",
+    "ms-beacon-paper-preconditioned",
+    "ms-beacon",
+    "ms-future",
+    "ms-steps",
+    "ms-cotrain",
+    "ms-pooled",
+)

@@ -1,0 +1,59 @@
+"""A command that is killed takes its workers with it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = "from beacon.cli.main import entry; entry()"
+
+
+def workers_of(parent: int) -> set[int]:
+    """Worker processes whose parent this is."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            command = (folder / "cmdline").read_bytes()
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(fields[1]) == parent and b"spawn_main" in command:
+            found.add(int(folder.name))
+    return found
+
+
+def alive(process: int) -> bool:
+    """Whether it runs; a zombie does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.parametrize("verb", ["generate", "evaluate"])
+def test_killed_commands_leave_no_workers(verb: str, tmp_path: Path) -> None:
+    arguments = {
+        "generate": ["lift", "--demos", "500", "--out", str(tmp_path / "lift.hdf5")],
+        "evaluate": [
+            *("beacon.sim.policies:random_small", "--task", "lift", "--episodes", "2000"),
+            *("--out", str(tmp_path / "result.json")),
+        ],
+    }
+    command = [sys.executable, "-c", COMMAND, verb, *arguments[verb], "--workers", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 120
+    while len(workers := workers_of(process.pid)) < 2:
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    until = time.monotonic() + 60
+    while any(alive(worker) for worker in workers):
+        assert time.monotonic() < until, "workers outlive their command"
+        time.sleep(0.1)
