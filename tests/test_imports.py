@@ -16,17 +16,29 @@ import pytest
 ROOT = Path(__file__).parents[1] / "src" / "beacon"
 
 LEVELS = (
-    ("errors", "files", "plain", "processes", "randomness", "registry"),
+    (
+        "errors",
+        "files",
+        "option_words",
+        "plain",
+        "processes",
+        "randomness",
+        "ranges",
+        "registry",
+        "yaml_files",
+    ),
     ("data",),
     ("analysis",),
     ("runs",),
     ("weighting", "policy"),
+    ("audit",),
     ("methods",),
     ("training", "serving"),
     ("report",),
     ("suites",),
     ("demo",),
     ("cli",),
+    ("__main__",),
 )
 BASE = LEVELS[0]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
