@@ -10,10 +10,10 @@ from pathlib import Path
 from beacon.data.episodes import EpisodeSet
 from beacon.data.errors import DataWarning, listing
 from beacon.data.formats import open_dataset
-from beacon.data.formats.base import ACTIONS, DatasetReader
+from beacon.data.formats.base import ACTIONS, DatasetReader, ReadOptions
 from beacon.data.images import looks_like_camera
-from beacon.data.loading import choose_keys, select_episodes
-from beacon.data.mapping import END_EFFECTOR, ObservationMapping
+from beacon.data.loading import choose_keys, default_proprio, select_episodes
+from beacon.data.mapping import ObservationMapping
 from beacon.data.storage import default_memory_limit
 from beacon.errors import UserError
 
@@ -36,6 +36,7 @@ def load_domains(
     limits: Sequence[int | None] | None = None,
     memory_limit_bytes: int | None = None,
     cache_dir: str | Path | None = None,
+    options: ReadOptions | None = None,
 ) -> list[EpisodeSet]:
     """Load one set per path with the observations that all of them have, and check that they fit together.
 
@@ -44,7 +45,7 @@ def load_domains(
     files = [Path(path) for path in paths]
     masks = [None] * len(files) if masks is None else masks
     limits = [None] * len(files) if limits is None else limits
-    resolved = resolve_mapping(files, mapping or ObservationMapping())
+    resolved = resolve_mapping(files, mapping or ObservationMapping(), options)
     free = default_memory_limit() if memory_limit_bytes is None else memory_limit_bytes
     sets: list[EpisodeSet] = []
     for file, name, mask, limit in zip(files, _names(files, masks), masks, limits, strict=True):
@@ -56,6 +57,7 @@ def load_domains(
             memory_limit_bytes=free,
             cache_dir=cache_dir,
             name=name,
+            options=options,
         )
         if loaded.image_bytes <= free:
             free -= loaded.image_bytes
@@ -64,18 +66,20 @@ def load_domains(
     return sets
 
 
-def resolve_mapping(paths: Sequence[str | Path], mapping: ObservationMapping) -> ObservationMapping:
+def resolve_mapping(
+    paths: Sequence[str | Path], mapping: ObservationMapping, options: ReadOptions | None = None
+) -> ObservationMapping:
     """The mapping with cameras and proprioception spelled out: what all datasets have. Reads headers only."""
     cameras: list[list[str]] = []
     proprio: list[list[str]] = []
     every_key: set[str] = set()
     for path in dict.fromkeys(Path(p) for p in paths):
-        with open_dataset(path) as reader:
+        with open_dataset(path, options) as reader:
             keys = reader.observation_keys(select_episodes(reader, None, None)[0])
             names = mapping.visible(sorted(keys), path)
+            proprio.append(list(default_proprio(reader, names)))
         every_key |= set(keys)
         cameras.append(sorted(n for n, key in names.items() if looks_like_camera(key, keys[key])))
-        proprio.append([n for n in END_EFFECTOR if n in names])
     for key in mapping.rename:
         if key not in every_key:
             raise UserError(

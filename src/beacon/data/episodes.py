@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from beacon.data.formats.base import ReadOptions
 from beacon.data.mapping import ObservationMapping
 from beacon.errors import UserError
 
@@ -59,6 +60,7 @@ class EpisodeSet:
         memory_limit_bytes: int | None = None,
         cache_dir: str | Path | None = None,
         name: str | None = None,
+        options: ReadOptions | None = None,
     ) -> EpisodeSet:
         """Read a dataset: all of it, the demos of ``mask``, or the first ``limit`` of those.
 
@@ -75,6 +77,7 @@ class EpisodeSet:
             memory_limit_bytes=memory_limit_bytes,
             cache_dir=None if cache_dir is None else Path(cache_dir),
             name=name,
+            options=options,
         )
 
     def __len__(self) -> int:
