@@ -220,6 +220,9 @@ class CardReader(DatasetReader):
     def dataset_index(self, episode: str) -> NDArray[np.int64] | None:
         return self._inner.dataset_index(episode)
 
+    def frame_count(self) -> int | None:
+        return self._inner.frame_count()
+
     def step_of_frame(self, episode: str) -> NDArray[np.int64]:
         frames = self._inner.info(episode, ACTIONS).shape[0]
         return step_of_frame(frames, self._begin(episode, frames))

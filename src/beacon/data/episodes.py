@@ -52,7 +52,7 @@ class EpisodeSet:
     @classmethod
     def load(
         cls,
-        path: str | Path,
+        path: str | Path | Sequence[str | Path],
         *,
         mapping: ObservationMapping | None = None,
         mask: str | None = None,
@@ -64,13 +64,15 @@ class EpisodeSet:
     ) -> EpisodeSet:
         """Read a dataset: all of it, the demos of ``mask``, or the first ``limit`` of those.
 
+        Several paths are read as one domain; ``path`` of the set is then the first of them.
+
         Images beyond ``memory_limit_bytes`` (default: half of the free memory) go to a file in
         ``cache_dir`` (default: ``~/.cache/beacon/frames``) that is mapped and found again by later runs.
         """
         from beacon.data.loading import load_episodes
 
         return load_episodes(
-            Path(path),
+            path,
             mapping=mapping or ObservationMapping(),
             mask=mask,
             limit=limit,

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from beacon.data.episodes import EpisodeSet
 from beacon.data.errors import listing
-from beacon.data.formats import open_dataset
 from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo, DatasetReader, ReadOptions
 from beacon.data.images import image_fault, looks_like_camera, resize
 from beacon.data.mapping import END_EFFECTOR, ObservationMapping
+from beacon.data.merging import DomainPath, domain_paths, open_domain
 from beacon.data.storage import (
     Frames,
     FrameSink,
@@ -96,7 +96,7 @@ def default_proprio(reader: DatasetReader, names: dict[str, str]) -> tuple[str, 
 
 
 def load_episodes(
-    path: Path,
+    domain: DomainPath,
     *,
     mapping: ObservationMapping,
     mask: str | None,
@@ -107,7 +107,8 @@ def load_episodes(
     options: ReadOptions | None = None,
 ) -> EpisodeSet:
     """See :meth:`EpisodeSet.load`."""
-    with open_dataset(path, options) as reader, ExitStack() as cleanup:
+    path = domain_paths(domain)[0]
+    with open_domain(domain, options) as reader, ExitStack() as cleanup:
         episodes = select_episodes(reader, mask, limit)
         chosen = choose_keys(reader, episodes[0], mapping)
         lengths = _measure(reader, episodes)

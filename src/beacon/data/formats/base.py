@@ -103,6 +103,10 @@ class DatasetReader(ABC):
         """Number of each recorded frame in the dataset's own count; None where it has none."""
         return None
 
+    def frame_count(self) -> int | None:
+        """Frames that the dataset counts in all, also of episodes left out; None without a count."""
+        return None
+
     def step_of_frame(self, episode: str) -> NDArray[np.int64]:
         """For each recorded frame, the time step that stands for it; they differ after resampling."""
         return np.arange(self.info(episode, ACTIONS).shape[0])

@@ -136,6 +136,9 @@ class ZarrReader(DatasetReader):
     def dataset_index(self, episode: str) -> NDArray[np.int64]:
         return np.arange(*self._span(episode))
 
+    def frame_count(self) -> int:
+        return max(stop for _, stop in self._spans.values())
+
     def _as_bytes(self, name: str, array: Any, values: NDArray[Any]) -> NDArray[np.uint8]:
         """Pictures stored as floats, from 0 to 255 or from 0 to 1, as bytes."""
         if name not in self._full_scale:

@@ -171,6 +171,9 @@ class LeRobotReader(DatasetReader):
     def dataset_index(self, episode: str) -> NDArray[np.int64]:
         return self.column(self._entry(episode), "index").astype(np.int64)
 
+    def frame_count(self) -> int:
+        return sum(entry.length for entry in self.meta.episodes)
+
     def column(self, entry: EpisodeEntry, name: str) -> NDArray[Any]:
         """A column of the tables that is not a feature that anyone learns from, such as ``index``."""
         column = self._columns.read(entry.data, name, self._slice(entry))
