@@ -118,6 +118,27 @@ def _read_weights(folder: Path, expected: Any) -> None:
     difference = np.abs(values / values.sum() - expected / expected.sum()).max() * expected.sum()
     assert difference < 1e-5, difference
     print(f"reward-aware weights: largest difference {difference:.2g}")
+    _use_plugin(folder, expected)
+
+
+def _use_plugin(folder: Path, expected: Any) -> None:
+    """LeRobot's factory, after `install`, gives our weighter, and passes other types on."""
+    import torch
+    from lerobot.utils import sample_weighting
+
+    sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+    from beacon.integrations.lerobot import install
+
+    install()
+    path = str(folder / "video" / "sample_weights.parquet")
+    config = sample_weighting.SampleWeightingConfig(type="beacon", extra_params={"weights_path": path})
+    weighter = sample_weighting.make_sample_weighter(config, None, torch.device("cpu"))
+    assert isinstance(weighter, sample_weighting.SampleWeighter)
+    weights, _ = weighter.compute_batch_weights({"index": torch.arange(len(expected))})
+    np.testing.assert_allclose(weights.numpy(), expected, rtol=1e-6)
+    uniform = sample_weighting.SampleWeightingConfig(type="uniform")
+    assert sample_weighting.make_sample_weighter(uniform, None, torch.device("cpu")) is not weighter
+    print("sample weighter 'beacon': found by LeRobot's factory, weights equal")
 
 
 if __name__ == "__main__":

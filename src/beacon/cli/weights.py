@@ -47,6 +47,8 @@ class WeightsArguments:
     source_domain: str | None = None
     # Where the source's dataset is now, if it was moved since the run.
     source_file: Path | None = None
+    # Control steps a second of a LeRobot dataset to be written, where the sources do not say it.
+    fps: float | None = None
     # Demonstrations to list at either end.
     demos: int = 5
     # Replace files that are there.
@@ -135,7 +137,7 @@ def _curate(table: WeightTable, options: WeightsArguments) -> None:
             for demo in kept
         }
         choices.append(Choice(file, tuple(demo.name for demo in kept), notes))
-    curate(options.curate, choices, overwrite=options.overwrite)
+    curate(options.curate, choices, overwrite=options.overwrite, fps=options.fps)
     names = ", ".join(source.name for source in sources)
     print(f"{options.curate}: {len(chosen)} of {len(demos)} demonstrations of {names}")
 

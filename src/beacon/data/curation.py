@@ -26,7 +26,14 @@ class Choice:
     attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name -> more to note
 
 
-def curate(out: Path, choices: Sequence[Choice], *, overwrite: bool = False, video: bool = True) -> int:
+def curate(
+    out: Path,
+    choices: Sequence[Choice],
+    *,
+    overwrite: bool = False,
+    video: bool = True,
+    fps: float | None = None,
+) -> int:
     """Write the chosen demonstrations in the format that the name of ``out`` asks for; gives their number.
 
     Each notes its ``original_name`` and ``original_file``. From one HDF5 file to another they are copied as
@@ -37,6 +44,7 @@ def curate(out: Path, choices: Sequence[Choice], *, overwrite: bool = False, vid
         choices: what is kept.
         overwrite: replace a dataset that is there.
         video: LeRobot: pictures as video, not embedded.
+        fps: LeRobot: control steps a second, where no dataset says it.
     """
     kept = [choice for choice in choices if choice.names]
     if not kept:
@@ -55,7 +63,14 @@ def curate(out: Path, choices: Sequence[Choice], *, overwrite: bool = False, vid
             return len(kept[0].names)
         if out.exists() and any(out.samefile(choice.file) for choice in kept):
             raise UserError(f"{out}: a dataset cannot replace the one it is made from")
-        return _write(out, readers, kept, ConvertOptions(video=video, overwrite=overwrite))
+        rates = {reader.path.name: reader.fps for reader in readers if reader.fps is not None}
+        if len(set(rates.values())) > 1:
+            each = ", ".join(f"{name} {rate:g} Hz" for name, rate in rates.items())
+            raise UserError(
+                f"{out}: the datasets have different control rates ({each}); give them cards with fps"
+            )
+        rate = next(iter(rates.values()), fps)
+        return _write(out, readers, kept, ConvertOptions(video=video, overwrite=overwrite, fps=rate))
 
 
 def _write(
