@@ -45,6 +45,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/weighting.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/methods.py
+	$(BIN)/python benchmarks/data.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py

@@ -5,7 +5,7 @@
     python examples/lerobot_diffusion.py sim_lerobot for_lerobot/sim/sample_weights.parquet
 
 Needs LeRobot 0.6 with its extras ``dataset`` and ``diffusion``, in an environment where beacon is installed.
-That policy gives one loss for a whole batch, so frames are drawn in proportion to their weights; a policy that
+That policy gives one loss for a batch, so frames are drawn in proportion to their weights; a policy that
 gives a loss for every frame (pi0, SmolVLA) takes `beacon.integrations.lerobot.FrameWeights` as its weighter.
 """
 
@@ -22,11 +22,11 @@ from beacon.integrations.lerobot import FrameWeights
 def main(root: str, weights_path: str, steps: int = 5) -> None:
     """Train, printing the loss."""
     from lerobot.configs.types import FeatureType
-    from lerobot.datasets.feature_utils import dataset_to_policy_features
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
     from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
     from lerobot.policies.diffusion.modeling_diffusion import DiffusionPolicy
     from lerobot.policies.factory import make_pre_post_processors
+    from lerobot.utils.feature_utils import dataset_to_policy_features
 
     plain = LeRobotDataset("beacon/example", root=root, video_backend="pyav")
     features = dataset_to_policy_features(plain.meta.features)
@@ -39,6 +39,7 @@ def main(root: str, weights_path: str, steps: int = 5) -> None:
         output_features=outputs,
         down_dims=(32, 64),
         crop_shape=None,
+        pretrained_backbone_weights=None,  # no network
         push_to_hub=False,
         device="cpu",
     )
@@ -63,4 +64,4 @@ def main(root: str, weights_path: str, steps: int = 5) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(sys.argv[1], sys.argv[2])

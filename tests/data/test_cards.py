@@ -63,6 +63,18 @@ def test_a_card_with_a_path_alone_changes_nothing(tmp_path: Path, make_file: Mak
             np.testing.assert_array_equal(images, through.images[key])
 
 
+def test_several_datasets_in_one_card(tmp_path: Path, make_file: MakeFile) -> None:
+    make_file("monday.hdf5", lengths=(4, 5))
+    make_file("tuesday.hdf5", lengths=(3,), seed=2)
+    (tmp_path / "card.yaml").write_text("path: [monday.hdf5, tuesday.hdf5]\nepisodes: '1:'\n")
+    episodes = EpisodeSet.load(tmp_path / "card.yaml")
+    assert episodes.lengths.tolist() == [5, 3] and episodes.path == tmp_path / "card.yaml"
+    assert episodes.episode_names == ["monday/demo_1", "tuesday/demo_0"]
+    (tmp_path / "card.yaml").write_text("path: []\n")
+    with pytest.raises(UserError, match="path"):
+        open_dataset(tmp_path / "card.yaml")
+
+
 def test_relative_paths_start_at_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_v21(tmp_path / "data")
     (tmp_path / "card.yaml").write_text("path: data\n")
@@ -226,10 +238,10 @@ def test_the_command_writes_a_card_that_reads_the_same(
         path.write_text(text)
         assert "What there is" in text
         np.testing.assert_array_equal(EpisodeSet.load(path).actions, EpisodeSet.load(dataset).actions)
-        assert read_card(path).path == dataset.resolve()
+        assert read_card(path).paths == (dataset.resolve(),)
         assert main(["data", "card", str(dataset), "--out", str(tmp_path / "new.yaml")]) == 0
         capsys.readouterr()
-        assert read_card(tmp_path / "new.yaml").path.resolve() == dataset.resolve()
+        assert read_card(tmp_path / "new.yaml").paths[0].resolve() == dataset.resolve()
     assert main(["data", "card", str(path)]) == 2
 
 

@@ -11,7 +11,7 @@ from raw_datasets import MakeFile
 from raw_lerobot import CAMERA, write_v21
 
 from beacon.data import EpisodeSet, ObservationMapping, Windows, load_domains
-from beacon.data.merging import hold_out, open_domain, warn_if_seen
+from beacon.data.merging import hold_out, open_domain, validation_share, warn_if_seen
 from beacon.errors import UserError
 
 
@@ -70,6 +70,13 @@ def test_a_share_is_held_out(make_file: MakeFile, share: float, demos: int, expe
     assert again.episode_names == held_out.episode_names
     if demos == 20:
         assert hold_out(episodes, share, seed=1)[1].episode_names != held_out.episode_names
+
+
+def test_a_share_or_a_dataset(make_file: MakeFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert validation_share("0.1") == 0.1 and validation_share(make_file()) is None
+    monkeypatch.chdir(tmp_path)
+    write_v21(tmp_path / "0.5")
+    assert validation_share("0.5") is None  # there is a dataset of that name
 
 
 def test_nothing_can_be_held_out(make_file: MakeFile) -> None:

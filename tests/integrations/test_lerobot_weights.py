@@ -1,4 +1,4 @@
-"""Weights by frame number, as LeRobot's loop asks for them; scripts/check_with_lerobot.sh uses LeRobot itself."""
+"""Weights by frame number, as LeRobot asks for them; scripts/check_with_lerobot.sh uses LeRobot itself."""
 
 from __future__ import annotations
 

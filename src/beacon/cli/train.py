@@ -80,10 +80,20 @@ def main(arguments: list[str]) -> int:
         return stop.code if isinstance(stop.code, int) else 0
 
 
+def _refuse_second_target(arguments: list[str]) -> None:
+    """Of ``--target a --target b`` only b would be used."""
+    if sum(argument.split("=")[0] == "--target" for argument in arguments) > 1:
+        raise UserError(
+            "--target is given twice; several datasets are one target domain in a card: "
+            "write path: [A, B] into target.yaml and say --target target.yaml"
+        )
+
+
 def _main(arguments: list[str]) -> int:
     resume_only = "--resume" in arguments and not _mentions(arguments, "--source", "--target")
     if resume_only and not _mentions(arguments, "--help", "-h"):
         return _train(*_stored(arguments))
+    _refuse_second_target(arguments)
     parsed = parse(arguments)
     config = TrainConfig(
         method=parsed.method,

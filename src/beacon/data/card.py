@@ -79,8 +79,8 @@ class ActionCard:
 class Card:
     """A dataset and how it is read. Everything but the path may be left out, and then is as it is."""
 
-    # The dataset; a relative path starts at the card's folder.
-    path: Path
+    # The dataset, or several that are one domain; a relative path starts at the card's folder.
+    path: Path | tuple[Path, ...]
     # Name for the policy -> key in the dataset, or a mapping with key, channels, rotate. Left out: all.
     cameras: Mapping[str, str | CameraCard] | None = None
     # Name for the policy -> part of an array, a list of them, or a mapping with keys, scale, offset.
@@ -100,6 +100,8 @@ class Card:
     skip_incomplete: bool = False
 
     def __post_init__(self) -> None:
+        if not self.paths:
+            raise UserError("path is empty; name at least one dataset")
         for name in ("fps", "recorded_fps"):
             rate = getattr(self, name)
             if rate is not None and not 0 < rate < 1e6:
@@ -110,6 +112,11 @@ class Card:
         both = set(self.cameras or ()) & set(self.proprio or ())
         if both:
             raise UserError(f"'{min(both)}' names both a camera and proprioception")
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The dataset, or all of them."""
+        return self.path if isinstance(self.path, tuple) else (self.path,)
 
     @property
     def height_width(self) -> tuple[int, int] | None:
@@ -157,7 +164,7 @@ def read_card(path: Path) -> Card:
         card: Card = from_plain(Card, values)
     except UserError as error:
         raise UserError(f"{path}: {printable(str(error))}") from None
-    return replace(card, path=path.parent / card.path)
+    return replace(card, path=tuple(path.parent / dataset for dataset in card.paths))
 
 
 def card_text(card: Card) -> str:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from beacon.data.card import SUFFIXES, Card, Numbers, read_card
 from beacon.data.errors import listing, printable
-from beacon.data.formats import open_dataset
 from beacon.data.formats.base import (
     ACTIONS,
     OBSERVATION,
@@ -22,6 +21,7 @@ from beacon.data.formats.base import (
     ReadOptions,
 )
 from beacon.data.images import fit_images, image_fault, looks_like_camera
+from beacon.data.merging import open_domain
 from beacon.data.resampling import Resample, resample, step_frames, step_of_frame
 from beacon.data.selectors import Selector
 from beacon.errors import UserError
@@ -48,10 +48,11 @@ class CardReader(DatasetReader):
 
     def __init__(self, path: Path, card: Card, options: ReadOptions | None = None) -> None:
         self.path, self.card = path, card
-        if card.path.suffix in SUFFIXES:
-            raise UserError(f"{path}: '{card.path}' is a card itself; name the dataset")
+        for dataset in card.paths:
+            if dataset.suffix in SUFFIXES:
+                raise UserError(f"{path}: '{dataset}' is a card itself; name the dataset")
         skip = card.skip_incomplete or (options or ReadOptions()).skip_incomplete
-        self._inner = open_dataset(card.path, ReadOptions(skip_incomplete=skip))
+        self._inner = open_domain(card.paths, ReadOptions(skip_incomplete=skip))
         try:
             self._prepare()
         except UserError as error:

@@ -106,6 +106,10 @@ class MergedReader(DatasetReader):
     def dimension_names(self, name: str) -> list[str] | None:
         return self._readers[0].dimension_names(name)
 
+    def step_of_frame(self, episode: str) -> NDArray[np.int64]:
+        reader, own = self._place(episode)
+        return reader.step_of_frame(own)
+
     def identity(self) -> list[Any]:
         return [reader.identity() for reader in self._readers]
 
@@ -140,6 +144,19 @@ def hold_out(episodes: EpisodeSet, share: float, seed: int = 0) -> tuple[Episode
     held_out = np.sort(np.random.default_rng([seed, 60]).permutation(len(episodes))[:count])
     kept = np.setdiff1d(np.arange(len(episodes)), held_out)
     return episodes.subset(kept), episodes.subset(held_out)
+
+
+def validation_share(validation: str | Path) -> float | None:
+    """The share that ``--validation 0.1`` asks for; None where it names a dataset.
+
+    Args:
+        validation: what the user wrote.
+    """
+    try:
+        share = float(str(validation))
+    except ValueError:
+        return None
+    return None if Path(validation).exists() else share
 
 
 def warn_if_seen(validation: str | Path, training: Sequence[str | Path]) -> None:

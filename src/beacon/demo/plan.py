@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from beacon.data.faults import DELAYED, MIRRORED
+from beacon.data.corruption import DELAYED, MIRRORED
 from beacon.errors import UserError
 from beacon.files import write_bytes
 from beacon.methods import METHODS

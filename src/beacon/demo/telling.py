@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beacon.data.faults import write_with_faults
+from beacon.data.corruption import write_corrupted
 from beacon.demo.jobs import EVALUATE, TRAIN, RunJob, perform_all
 from beacon.demo.plan import SHOWN, DemoPlan
 from beacon.errors import UserError
@@ -100,7 +100,7 @@ def _make_data(plan: DemoPlan, data: Path, workers: int, work: _Work) -> None:
             generate(config, lambda done, *_, label=label: work.tell(label, "generate", done))
         work.tell(label, "generate", demos)
     if not (data / "source.hdf5").exists():
-        write_with_faults(data / "sound.hdf5", data / "source.hdf5", dict(plan.faults), plan.seed)
+        write_corrupted(data / "sound.hdf5", data / "source.hdf5", dict(plan.faults), plan.seed)
 
 
 def _finish(plan: DemoPlan, folder: Path, work: _Work) -> DemoResult:

@@ -145,4 +145,4 @@ def install() -> None:
         return FrameWeights.from_file(extra["weights_path"], float(extra.get("fallback_weight", 1.0)))
 
     make_sample_weighter._beacon = True  # type: ignore[attr-defined]
-    module.make_sample_weighter = make_sample_weighter
+    setattr(module, "make_sample_weighter", make_sample_weighter)  # noqa: B010

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import h5py
 
-from beacon.data.faults import ACTION_FAULTS, Replace, choose_faults, write_with_faults
+from beacon.data.corruption import ACTION_CORRUPTIONS, Replace, choose_corruptions, write_corrupted
 from beacon.errors import UserError
 from beacon.suites.cell import DatasetSpec
 from beacon.suites.locks import waiting
@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]  # demonstrations done, in all
 
 def faults_of(task: str, share: float) -> tuple[tuple[str, float], ...]:
     """All kinds of fault that a task can have, with equal shares that add up to ``share``."""
-    kinds = [*ACTION_FAULTS, *([WRONG_OBJECT] if task in WRONG_TASKS else []), OTHER_CAMERA]
+    kinds = [*ACTION_CORRUPTIONS, *([WRONG_OBJECT] if task in WRONG_TASKS else []), OTHER_CAMERA]
     return tuple((kind, round(share / len(kinds), 6)) for kind in kinds)
 
 
@@ -54,7 +54,7 @@ def _generate(spec: DatasetSpec, task: str, seed: int, demos: int, path: Path, t
 
 def _spoil(spec: DatasetSpec, sound: Path, folder: Path, path: Path, tell: Progress) -> None:
     shares = dict(spec.faults)
-    kinds = choose_faults(spec.demos, shares, spec.seed)
+    kinds = choose_corruptions(spec.demos, shares, spec.seed)
     others: dict[str, Replace] = {}
     if OTHER_CAMERA in kinds:
         others[OTHER_CAMERA] = _seen_otherwise(spec)
@@ -66,7 +66,7 @@ def _spoil(spec: DatasetSpec, sound: Path, folder: Path, path: Path, tell: Progr
             count = kinds.count(WRONG_OBJECT)
             _generate(spec, WRONG_TASKS[spec.task], spec.seed + WRONG_SEED, count, wrong, tell)
         others[WRONG_OBJECT] = _taken_from(wrong)
-    write_with_faults(sound, path, shares, spec.seed, others)
+    write_corrupted(sound, path, shares, spec.seed, others)
 
 
 def _seen_otherwise(spec: DatasetSpec) -> Replace:

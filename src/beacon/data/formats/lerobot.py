@@ -148,10 +148,11 @@ class LeRobotReader(DatasetReader):
             block[filled] = picture
             filled += 1
             if filled == BLOCK:
-                yield block.copy()
+                yield block
+                block = np.empty((BLOCK, *shape), np.uint8)  # the other may be kept
                 filled = 0
         if filled:
-            yield block[:filled].copy()
+            yield block[:filled]
 
     def length(self, episode: str) -> int:
         return self._entry(episode).length
