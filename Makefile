@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	  else echo "make: the venv module is missing; run: sudo apt-get install python3-venv"; exit 2; fi; }
 	@scripts/system-packages.sh $(SYSTEM)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,sim]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,sim,zarr]'
 	@touch $(STAMP)
 
 demo: $(STAMP)
@@ -45,6 +45,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/weighting.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/methods.py
+	$(BIN)/python benchmarks/data.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py

@@ -101,7 +101,11 @@ def test_export(two: Path, data: dict[str, Path], tmp_path: Path, capsys: pytest
     assert main(["weights", str(two), "--export", str(file)]) == 2
     assert "exists already" in capsys.readouterr().err
     assert main(["weights", str(two), "--export", str(file), "--overwrite"]) == 0
-    assert [path.name for path in file.parent.iterdir()] == ["w.parquet"]
+    assert sorted(p.name for p in file.parent.iterdir()) == ["w.demonstrations.parquet", "w.parquet"]
+    demos = pq.read_table(file.with_suffix(".demonstrations.parquet"))
+    assert demos["demo"].to_pylist()[4:6] == ["demo_4", "demo_0"] and demos["steps"].to_pylist()[0] == 6
+    np.testing.assert_allclose(demos["weight"].to_numpy()[:8], q_of(two)[:48].reshape(8, 6).mean(1))
+    assert sum(demos["share"].to_pylist()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(("keep", "count"), [("0.5", 3), ("2", 2), ("1", 1), ("1.0", 5), ("0.01", 1)])
@@ -125,8 +129,6 @@ def test_curate(keep: str, count: int, run: Path, data: dict[str, Path], tmp_pat
 
 def test_curate_one_of_several_sources(two: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "best.hdf5"
-    assert main(["weights", str(two), "--curate", str(out)]) == 2
-    assert "choose with --source-domain: sim, far" in capsys.readouterr().err
     assert main(["weights", str(two), "--curate", str(out), "--source-domain", "real"]) == 2
     assert "--source-domain real: the source domains of" in capsys.readouterr().err
     assert not out.exists()

@@ -1,11 +1,12 @@
-"""``beacon data``: what is in a dataset, and is it sound."""
+"""``beacon data``: what is in a dataset, is it sound, do datasets fit together; cards and conversion."""
 
 from __future__ import annotations
 
-import math
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -13,24 +14,31 @@ from beacon.cli import parsing
 from beacon.errors import UserError
 
 if TYPE_CHECKING:
-    from beacon.data.inspection import ArraySummary, DatasetSummary
-
+    from beacon.data.mapping import ObservationMapping
 
 USAGE = """\
-usage: beacon data inspect|check [options]
+usage: beacon data inspect|check|card|convert [options]
 
-Look into datasets of demonstrations before training on them (robomimic and MimicGen HDF5).
+Look into datasets of demonstrations before training on them: robomimic and MimicGen HDF5, LeRobot v2 and v3
+folders, diffusion_policy zarr, and cards (.yaml) that say how one of them is to be read.
 
-  inspect   what is inside: demonstrations, lengths, arrays, shapes, ranges, a contact sheet
-  check     everything that would break training or silently hurt it
+  inspect   what is inside: demonstrations, lengths, arrays, shapes, ranges, pictures
+  check     everything that would break training or silently hurt it; with several, whether they fit
+  card      a card for a dataset, to be edited: names, slices, scales, rates, image sizes
+  convert   a dataset in another format: robomimic HDF5, or a LeRobot v3.0 folder
 
 examples:
   beacon data check sim.hdf5 real.hdf5                    are they sound, do they fit together
   beacon data inspect sim.hdf5                            one table
   beacon data inspect sim.hdf5 --contact-sheet sim.png    and a picture
+  beacon data inspect so101_real --html so101.html        a page with pictures and plots
+  beacon data card so101_real > real.yaml                 then edit it, and use it as a dataset
+  beacon data convert sim.hdf5 sim_lerobot                for LeRobot
   beacon data inspect --help                              every option
 
 exit codes: 0 done or sound, 1 failed, 2 the input is wrong or check found an error"""
+
+Skip = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
 @dataclass(frozen=True)
@@ -43,23 +51,28 @@ class Inspect:
     """
 
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="F")]
-    """The dataset (robomimic or MimicGen HDF5)."""
+    """The dataset, or a card."""
     mask: Annotated[str | None, tyro.conf.arg(metavar="KEY")] = None
     """Look only at the demonstrations of this mask, for example train."""
     contact_sheet: Annotated[Path | None, tyro.conf.arg(metavar="PICTURE")] = None
     """Also draw frames over time of some demonstrations into this .png or .jpg."""
+    html: Annotated[Path | None, tyro.conf.arg(metavar="PAGE")] = None
+    """Also write a page with pictures and a plot of every dimension."""
+    skip_incomplete: Skip = False
+    """Leave out episodes whose files are missing."""
 
 
 @dataclass(frozen=True)
 class Check:
     """List everything that would break training or silently hurt it.
 
-    For example:  beacon data check sim.hdf5 real.hdf5
+    For example:  beacon data check sim.hdf5 real.yaml --rename agentview_image=front
 
     An error makes training refuse or fail: NaN, missing keys, lengths that do not match, demonstrations
-    without steps, damaged files, a camera that shows nothing at all. A warning is for you to judge: constant
-    action dimensions, actions outside -1..1, duplicate demonstrations, black or frozen images, wrong totals.
-    With several files, also whether they can be trained together and share demonstrations.
+    without steps, damaged files, a camera that shows nothing at all, domains that do not fit together. A
+    warning is for you to judge: constant action dimensions, actions outside -1..1, duplicate demonstrations,
+    black or frozen images, wrong totals. With several datasets, the last is taken for the target's, and the
+    others are compared with it: rates, action scales, units, brightness, lengths.
 
     Exit code: 2 when there is an error, 0 otherwise (also with warnings).
     """
@@ -69,7 +82,62 @@ class Check:
         tyro.conf.Positional,
         tyro.conf.arg(metavar="F [F ...]", help_behavior_hint="(at least one)"),
     ]
-    """One or more datasets."""
+    """One or more datasets or cards, the target's last."""
+    rename: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="OLD=NEW")] = ()
+    """Observations that are called otherwise somewhere; repeat for several, as for beacon train."""
+    cameras: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME")] = None
+    """Cameras to use, as for beacon train."""
+    proprio: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME")] = None
+    """Proprioception to use, as for beacon train."""
+    image_size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
+    """Height and width that images are resized to, as for beacon train."""
+    validation: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
+    """Held-out demonstrations, as for beacon train."""
+    skip_incomplete: Skip = False
+    """Leave out episodes whose files are missing."""
+
+
+@dataclass(frozen=True)
+class WriteCard:
+    """Write a card for a dataset: everything that is in it, with ranges as comments, to be edited.
+
+    For example:  beacon data card so101_real > real.yaml
+
+    A card can be given wherever a dataset can.
+    """
+
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="F")]
+    """The dataset."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="CARD")] = None
+    """Write it here instead of printing it; the path in it is then relative to the card, if it is below."""
+    skip_incomplete: Skip = False
+    """Leave out episodes whose files are missing."""
+
+
+@dataclass(frozen=True)
+class Convert:
+    """Write a dataset in another format: robomimic HDF5 (.hdf5), or a LeRobot v3.0 folder.
+
+    For example:  beacon data convert sim.hdf5 sim_lerobot
+
+    A card as input applies what it says: slices, scales, rate, image size. What LeRobot has no place for is
+    kept in meta/beacon.json, so that converting back gives the same dataset but for the video's losses.
+    """
+
+    source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FROM")]
+    """The dataset, or a card."""
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="TO")]
+    """The new dataset: NAME.hdf5, or a folder for LeRobot."""
+    images: Skip = False
+    """LeRobot: embed every picture, without loss, instead of writing video."""
+    fps: Annotated[float | None, tyro.conf.arg(metavar="HZ")] = None
+    """Control steps a second, where the dataset does not say."""
+    mask: Annotated[str | None, tyro.conf.arg(metavar="KEY")] = None
+    """Only the demonstrations of this mask."""
+    skip_incomplete: Skip = False
+    """Leave out episodes whose files are missing."""
+    overwrite: Skip = False
+    """Replace a dataset that is there."""
 
 
 def main(arguments: list[str]) -> int:
@@ -78,99 +146,102 @@ def main(arguments: list[str]) -> int:
         print(USAGE)
         return 0
     command, *rest = arguments
-    if command not in ("inspect", "check"):
-        raise UserError(f"there is no 'beacon data {command}'; there are inspect and check")
+    if command not in COMMANDS:
+        raise UserError(f"there is no 'beacon data {command}'; there are {', '.join(COMMANDS)}")
+    options_class, run = COMMANDS[command]
+    prog = f"beacon data {command}"
     try:
-        if command == "inspect":
-            return _inspect(parsing.parse(Inspect, rest, prog="beacon data inspect"))
-        options = parsing.parse(Check, rest, prog="beacon data check")
-    except SystemExit:  # the help was asked for
-        return 0
-    if not options.files:
-        raise UserError("beacon data check: name at least one dataset")
-    return _check(options)
+        options = parsing.parse(options_class, rest, prog=prog, description=options_class.__doc__ or "")
+    except SystemExit as stop:  # the help was asked for
+        return stop.code if isinstance(stop.code, int) else 2
+    return run(options)
 
 
 def _inspect(options: Inspect) -> int:
+    from beacon.cli.data_tables import print_summary
     from beacon.data.contact_sheet import write_contact_sheet
     from beacon.data.formats import open_dataset
+    from beacon.data.formats.base import ReadOptions
     from beacon.data.inspection import summarize
+    from beacon.data.inspection_page import write_page
 
-    with open_dataset(options.file) as reader:
+    with open_dataset(options.file, ReadOptions(options.skip_incomplete)) as reader:
         summary = summarize(reader, options.mask)
-        _print_summary(summary, options.mask)
+        print_summary(summary, options.mask)
         if options.contact_sheet is not None:
             write_contact_sheet(reader, summary.episodes, options.contact_sheet)
             print(f"contact sheet: {options.contact_sheet}")
+        if options.html is not None:
+            write_page(reader, summary, options.html)
+            print(f"page: {options.html}")
     return 0
 
 
 def _check(options: Check) -> int:
-    from rich.console import Console
-    from rich.text import Text
+    from beacon.cli.data_tables import print_findings
+    from beacon.data.checking import CheckOptions, check_files
 
-    from beacon.data.checking import check_files
+    if not options.files:
+        raise UserError("beacon data check: name at least one dataset")
+    check_options = CheckOptions(_mapping(options), options.skip_incomplete, options.validation)
+    findings = check_files(options.files, check_options)
+    print_findings(findings, options.files)
+    return 2 if any(finding.severity == "error" for finding in findings) else 0
 
-    findings = check_files(options.files)
-    console = Console(highlight=False, soft_wrap=True)
-    for finding in findings:
-        colour = "bold red" if finding.severity == "error" else "yellow"
-        console.print(Text.assemble((f"{finding.severity:<8}", colour), str(finding)))
-    errors = sum(finding.severity == "error" for finding in findings)
-    if not findings:
-        console.print(Text(f"sound: {', '.join(map(str, options.files))}"))
+
+def _mapping(options: Check) -> ObservationMapping:
+    from beacon.data.mapping import ObservationMapping, parse_rename
+
+    return ObservationMapping(
+        options.cameras, options.proprio, parse_rename(options.rename), options.image_size
+    )
+
+
+def _card(options: WriteCard) -> int:
+    from beacon.data.card import SUFFIXES
+    from beacon.data.card_writing import card_with_comments
+    from beacon.data.formats import open_dataset
+    from beacon.data.formats.base import ReadOptions
+    from beacon.files import write_bytes
+
+    if options.file.suffix in SUFFIXES:
+        raise UserError(f"{options.file} is a card already")
+    if options.out is not None and options.out.suffix not in SUFFIXES:
+        raise UserError(f"--out {options.out}: must end in .yaml")
+    with open_dataset(options.file, ReadOptions(options.skip_incomplete)) as reader:
+        path = options.file.resolve()
+        if options.out is not None and path.is_relative_to(options.out.resolve().parent):
+            path = path.relative_to(options.out.resolve().parent)
+        text = card_with_comments(reader, path)
+    if options.out is None:
+        sys.stdout.write(text)
     else:
-        verdict = "" if errors else "; nothing that stops training"
-        console.print(
-            Text(f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}{verdict}")
-        )
-    return 2 if errors else 0
+        write_bytes(options.out, text.encode())
+        print(f"card: {options.out}")
+    return 0
 
 
-def _print_summary(summary: DatasetSummary, mask: str | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _convert(options: Convert) -> int:
+    from beacon.data.converting import ConvertOptions, convert
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=160)  # in a file or a pipe nothing needs to be cut short
-    lengths = sorted(summary.lengths.tolist())
-    middle = (lengths[(len(lengths) - 1) // 2] + lengths[len(lengths) // 2]) / 2
-    masks = ", ".join(f"{key} ({count})" for key, count in summary.masks.items()) or "none"
-    facts = Table.grid(padding=(0, 2))
-    for name, value in (
-        ("file", f"{summary.path} ({summary.format_name})"),
-        ("demos", f"{len(lengths)}" + (f" in mask '{mask}'" if mask else "")),
-        ("frames", f"{sum(lengths)}"),
-        ("lengths", f"shortest {lengths[0]}, median {middle:g}, longest {lengths[-1]}"),
-        ("masks", masks),
-        ("environment", summary.environment),
-    ):
-        facts.add_row(Text(name, style="bold"), Text(value))
-    console.print(facts)
-
-    table = Table("array", "shape per step", "dtype", "range", "demos")
-    for name, array in summary.arrays.items():
-        shapes = " or ".join("×".join(map(str, shape)) or "one value" for shape in array.shapes)
-        some = array.episodes < len(lengths) or len(array.shapes) > 1
-        table.add_row(
-            Text(name),
-            shapes,
-            " or ".join(array.dtypes),
-            _range(array),
-            Text(f"{array.episodes}", style="red" if some else ""),
-        )
-    console.print(table)
-    if any(array.sampled for array in summary.arrays.values()):
-        console.print("~ range of the images of some demonstrations")
+    count = convert(
+        options.source,
+        options.out,
+        ConvertOptions(
+            video=not options.images,
+            fps=options.fps,
+            mask=options.mask,
+            skip_incomplete=options.skip_incomplete,
+            overwrite=options.overwrite,
+        ),
+    )
+    print(f"{options.out}: {count} demonstration{'s' if count != 1 else ''}")
+    return 0
 
 
-def _range(array: ArraySummary) -> str:
-    if math.isnan(array.low):
-        return "-"
-    return f"{'~ ' if array.sampled else ''}{array.low:.4g} .. {array.high:.4g}"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+COMMANDS: dict[str, tuple[Any, Callable[[Any], int]]] = {
+    "inspect": (Inspect, _inspect),
+    "check": (Check, _check),
+    "card": (WriteCard, _card),
+    "convert": (Convert, _convert),
+}

@@ -97,7 +97,9 @@ class _Warnings:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    from beacon.data.errors import printable  # names in messages come from files of others
+
+    return printable(" ".join(text.split()))
 
 
 def entry() -> None:

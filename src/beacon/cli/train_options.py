@@ -118,10 +118,16 @@ def choose(arguments: Sequence[str]) -> Choices:
     own.add_argument("--help-all", action="store_true")
     asked, words = own.take([parsing.with_hyphens(word) for word in arguments])
     shared = ChoiceParser()
-    for option in ("--method", "--preset", "--out", "--target", "--source"):
+    for option in ("--method", "--preset", "--out", "--source"):
         shared.add_argument(option)
+    shared.add_argument("--target", action="append", default=[])
     shared.add_argument("--resume", action="store_true")
     said, _ = shared.take(words)
+    if len(said.target) > 1:  # of which only the last would be used
+        raise UserError(
+            "--target is given twice; several datasets are one target domain in a card: "
+            "write path: [A, B] into target.yaml and say --target target.yaml"
+        )
     return Choices(
         method=said.method or DEFAULT_METHOD,
         method_said=said.method is not None,
@@ -129,7 +135,7 @@ def choose(arguments: Sequence[str]) -> Choices:
         variant=asked.variant,
         resume=said.resume,
         out=None if said.out is None else Path(said.out),
-        data_said=said.source is not None or said.target is not None,
+        data_said=said.source is not None or bool(said.target),
         help=asked.help,
         help_all=asked.help_all,
         arguments=words,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -20,7 +20,9 @@ DESCRIPTION = """Show the weights that a run has learned, export them, or choose
 Examples:
   beacon weights runs/beacon
   beacon weights runs/beacon --export weights.parquet
+  beacon weights runs/beacon --export for_lerobot --format lerobot --chunk-size 50
   beacon weights runs/beacon --curate best.hdf5 --keep 0.5
+  beacon weights runs/beacon --curate best_lerobot --keep 100
 
 A demonstration's weight is the mean over its windows, at the run's newest checkpoint."""
 
@@ -31,16 +33,22 @@ class WeightsArguments:
 
     # Folder of the run.
     run: Annotated[Path, tyro.conf.Positional]
-    # Write one row per window here, as Parquet.
+    # Write the weights here: NAME.parquet (one row a window) and NAME.demonstrations.parquet; or a folder.
     export: Path | None = None
-    # Write the source demonstrations with the largest weights here, as a new dataset.
+    # parquet, or lerobot: a file for each LeRobot dataset of the run, by the dataset's own frame index.
+    format: Literal["parquet", "lerobot"] = "parquet"
+    # Also write sarm_progress.parquet for LeRobot's reward-aware weights, for a policy with this chunk size.
+    chunk_size: int | None = None
+    # Write the source demonstrations with the largest weights here: NAME.hdf5, or a folder for LeRobot.
     curate: Path | None = None
     # How many of them: a share such as 0.5 or 1.0, or a whole number such as 100.
     keep: str = "0.5"
-    # Which source domain to choose from, where there are several.
+    # Choose from this source domain only, where there are several.
     source_domain: str | None = None
     # Where the source's dataset is now, if it was moved since the run.
     source_file: Path | None = None
+    # Control steps a second of a LeRobot dataset to be written, where the sources do not say it.
+    fps: float | None = None
     # Demonstrations to list at either end.
     demos: int = 5
     # Replace files that are there.
@@ -49,10 +57,12 @@ class WeightsArguments:
     def __post_init__(self) -> None:
         if self.demos < 0:
             raise UserError(f"--demos {self.demos}: must be at least 0")
-        if self.export is not None and self.export.suffix != ".parquet":
+        if self.export is not None and self.format == "parquet" and self.export.suffix != ".parquet":
             raise UserError(f"--export {self.export}: must end in .parquet")
-        if self.curate is not None and self.curate.suffix not in (".hdf5", ".h5"):
-            raise UserError(f"--curate {self.curate}: must end in .hdf5")
+        if self.chunk_size is not None and (self.format != "lerobot" or self.chunk_size < 1):
+            raise UserError(f"--chunk-size {self.chunk_size}: at least 1, and with --format lerobot")
+        if self.curate is not None and self.curate.suffix not in (".hdf5", ".h5", ""):
+            raise UserError(f"--curate {self.curate}: must end in .hdf5, or be a folder's name for LeRobot")
         for name, path in (("export", self.export), ("curate", self.curate)):
             if path is not None and path.exists() and not self.overwrite:
                 raise UserError(f"--{name} {path}: exists already; choose another name, or say --overwrite")
@@ -72,19 +82,65 @@ def main(arguments: list[str]) -> int:
     weights = load_demonstration_weights(options.run)
     _show(weights, options.demos)
     if options.export is not None:
-        weights.export(options.export)
-        print(f"{options.export}: the weights of {len(weights.table)} windows")
+        _export(weights, options)
     if options.curate is not None:
-        source = weights.source(options.source_domain)
-        chosen = weights.curate(
-            options.curate,
-            _number(options.keep),
-            source=source,
-            file=options.source_file,
-            overwrite=options.overwrite,
-        )
-        print(f"{options.curate}: {len(chosen)} of {len(source.demos)} demonstrations of {source.name}")
+        _curate(weights, options)
     return 0
+
+
+def _export(weights: DemonstrationWeights, options: WeightsArguments) -> None:
+    from beacon.data.weights_export import export_demonstrations, export_for_lerobot, split_weights
+
+    assert options.export is not None
+    records = weights.records
+    datasets = split_weights(
+        [record.name for record in records],
+        [Path(record.file) for record in records],
+        [record.demos for record in records],
+        weights.table.weight,
+        weights.table.episode,
+    )
+    if options.format == "parquet":
+        weights.export(options.export)
+        export_demonstrations(options.export.with_suffix(".demonstrations.parquet"), datasets)
+        print(f"{options.export}: the weights of {len(weights.table)} windows")
+        return
+    indexed = [dataset for dataset in datasets if dataset.file.is_dir() or dataset.file.suffix == ".yaml"]
+    if not indexed:
+        raise UserError(f"{weights.run} was not trained on a LeRobot dataset; export with --format parquet")
+    for path in export_for_lerobot(options.export, indexed, options.chunk_size):
+        print(path)
+
+
+def _curate(weights: DemonstrationWeights, options: WeightsArguments) -> None:
+    from beacon.data.curation import Choice, curate
+    from beacon.runs.demonstration_weights import how_many
+    from beacon.runs.demonstrations import check_unchanged
+
+    assert options.curate is not None
+    if options.source_file is not None or options.source_domain is not None:
+        sources = [weights.source(options.source_domain)]
+    else:
+        sources = weights.sources
+    demos = [demo for demo in weights.demos() if demo.record in sources]
+    chosen = demos[: how_many(_number(options.keep), len(demos))]
+    choices = []
+    for source in sources:
+        file = Path(source.file) if options.source_file is None else options.source_file
+        check_unchanged(file, source)
+        kept = [demo for demo in chosen if demo.record == source]
+        notes = {
+            demo.name: {
+                "beacon_weight": demo.weight,
+                "beacon_discrepancy": demo.discrepancy,
+                "beacon_loss": demo.loss,
+            }
+            for demo in kept
+        }
+        choices.append(Choice(file, tuple(demo.name for demo in kept), notes))
+    curate(options.curate, choices, overwrite=options.overwrite, fps=options.fps)
+    names = ", ".join(source.name for source in sources)
+    print(f"{options.curate}: {len(chosen)} of {len(demos)} demonstrations of {names}")
 
 
 def _number(keep: str) -> int | float:

@@ -10,10 +10,11 @@ from pathlib import Path
 from beacon.data.episodes import EpisodeSet
 from beacon.data.errors import DataWarning, listing
 from beacon.data.formats import open_dataset
-from beacon.data.formats.base import ACTIONS, DatasetReader
+from beacon.data.formats.base import ACTIONS, DatasetReader, ReadOptions
 from beacon.data.images import looks_like_camera
-from beacon.data.loading import choose_keys, select_episodes
-from beacon.data.mapping import END_EFFECTOR, ObservationMapping
+from beacon.data.loading import choose_keys, default_proprio, select_episodes
+from beacon.data.mapping import ObservationMapping
+from beacon.data.merging import DomainPath, domain_paths
 from beacon.data.storage import default_memory_limit
 from beacon.errors import UserError
 
@@ -29,33 +30,37 @@ class DomainShapes:
 
 
 def load_domains(
-    paths: Sequence[str | Path],
+    paths: Sequence[DomainPath],
     *,
     mapping: ObservationMapping | None = None,
     masks: Sequence[str | None] | None = None,
     limits: Sequence[int | None] | None = None,
     memory_limit_bytes: int | None = None,
     cache_dir: str | Path | None = None,
+    options: ReadOptions | None = None,
 ) -> list[EpisodeSet]:
-    """Load one set per path with the observations that all of them have, and check that they fit together.
+    """Load one set per domain with the observations that all of them have, and check that they fit together.
+
+    A domain is a path, or several paths that are one domain.
 
     ``memory_limit_bytes`` is for all domains together: those loaded once it is used up are mapped.
     """
-    files = [Path(path) for path in paths]
+    files = [domain_paths(domain)[0] for domain in paths]
     masks = [None] * len(files) if masks is None else masks
     limits = [None] * len(files) if limits is None else limits
-    resolved = resolve_mapping(files, mapping or ObservationMapping())
+    resolved = resolve_mapping(paths, mapping or ObservationMapping(), options)
     free = default_memory_limit() if memory_limit_bytes is None else memory_limit_bytes
     sets: list[EpisodeSet] = []
-    for file, name, mask, limit in zip(files, _names(files, masks), masks, limits, strict=True):
+    for domain, name, mask, limit in zip(paths, _names(files, masks), masks, limits, strict=True):
         loaded = EpisodeSet.load(
-            file,
+            domain,
             mapping=resolved,
             mask=mask,
             limit=limit,
             memory_limit_bytes=free,
             cache_dir=cache_dir,
             name=name,
+            options=options,
         )
         if loaded.image_bytes <= free:
             free -= loaded.image_bytes
@@ -64,18 +69,21 @@ def load_domains(
     return sets
 
 
-def resolve_mapping(paths: Sequence[str | Path], mapping: ObservationMapping) -> ObservationMapping:
+def resolve_mapping(
+    paths: Sequence[DomainPath], mapping: ObservationMapping, options: ReadOptions | None = None
+) -> ObservationMapping:
     """The mapping with cameras and proprioception spelled out: what all datasets have. Reads headers only."""
     cameras: list[list[str]] = []
     proprio: list[list[str]] = []
     every_key: set[str] = set()
-    for path in dict.fromkeys(Path(p) for p in paths):
-        with open_dataset(path) as reader:
+    files = list(dict.fromkeys(path for domain in paths for path in domain_paths(domain)))
+    for path in files:
+        with open_dataset(path, options) as reader:
             keys = reader.observation_keys(select_episodes(reader, None, None)[0])
             names = mapping.visible(sorted(keys), path)
+            proprio.append(list(default_proprio(reader, names)))
         every_key |= set(keys)
         cameras.append(sorted(n for n, key in names.items() if looks_like_camera(key, keys[key])))
-        proprio.append([n for n in END_EFFECTOR if n in names])
     for key in mapping.rename:
         if key not in every_key:
             raise UserError(
@@ -84,8 +92,8 @@ def resolve_mapping(paths: Sequence[str | Path], mapping: ObservationMapping) ->
             )
     return replace(
         mapping,
-        cameras=_common(paths, cameras, "camera", "cameras") if mapping.cameras is None else mapping.cameras,
-        proprio=_common(paths, proprio, "end-effector key", "proprio")
+        cameras=_common(files, cameras, "camera", "cameras") if mapping.cameras is None else mapping.cameras,
+        proprio=_common(files, proprio, "end-effector key", "proprio")
         if mapping.proprio is None
         else mapping.proprio,
     )

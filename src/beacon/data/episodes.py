@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from beacon.data.formats.base import ReadOptions
 from beacon.data.mapping import ObservationMapping
 from beacon.errors import UserError
 
@@ -51,7 +52,7 @@ class EpisodeSet:
     @classmethod
     def load(
         cls,
-        path: str | Path,
+        path: str | Path | Sequence[str | Path],
         *,
         mapping: ObservationMapping | None = None,
         mask: str | None = None,
@@ -59,8 +60,11 @@ class EpisodeSet:
         memory_limit_bytes: int | None = None,
         cache_dir: str | Path | None = None,
         name: str | None = None,
+        options: ReadOptions | None = None,
     ) -> EpisodeSet:
         """Read a dataset: all of it, the demos of ``mask``, or the first ``limit`` of those.
+
+        Several paths are read as one domain; ``path`` of the set is then the first of them.
 
         Images beyond ``memory_limit_bytes`` (default: half of the free memory) go to a file in
         ``cache_dir`` (default: ``~/.cache/beacon/frames``) that is mapped and found again by later runs.
@@ -68,13 +72,14 @@ class EpisodeSet:
         from beacon.data.loading import load_episodes
 
         return load_episodes(
-            Path(path),
+            path,
             mapping=mapping or ObservationMapping(),
             mask=mask,
             limit=limit,
             memory_limit_bytes=memory_limit_bytes,
             cache_dir=None if cache_dir is None else Path(cache_dir),
             name=name,
+            options=options,
         )
 
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 
@@ -14,5 +15,23 @@ def listing(names: Iterable[str], most: int = 12) -> str:
     known = list(names)
     if not known:
         return "none"
-    shown = ", ".join(known[:most])
+    shown = ", ".join(map(printable, known[:most]))
     return shown if len(known) <= most else f"{shown} and {len(known) - most} more"
+
+
+def printable(text: str) -> str:
+    r"""The text without what a terminal would obey: escape sequences, other controls, broken characters.
+
+    Names come from files that others made. Line breaks stay, because help and tables need them.
+
+    >>> printable("demo" + chr(27) + "[31m")
+    'demo\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter
+        if letter == "\n" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else letter.encode("unicode_escape").decode()
+        for letter in text
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ def image_fault(info: ArrayInfo) -> str | None:
         if info.shape[1] in CHANNELS:
             return f"has channels first, {info.shape}; store images as (T, H, W, C)"
         return f"has {info.shape[3]} channels, {info.shape}; store images as (T, H, W, C) with 1, 3 or 4"
+    if 0 in info.shape[1:]:
+        return f"has pictures without pixels, {info.shape}"
     if info.dtype != np.uint8:
         return f"has dtype {info.dtype}; store images as uint8 in 0..255"
     return None
@@ -47,6 +49,37 @@ def resize(frames: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8
     for frame, small in zip(frames, out, strict=True):
         picture = to_picture(frame).resize((width, height), Image.Resampling.BILINEAR)
         small[...] = np.asarray(picture).reshape(small.shape)
+    return out
+
+
+def fit_images(
+    frames: NDArray[np.uint8], size: tuple[int, int], fit: Literal["stretch", "pad", "crop"]
+) -> NDArray[np.uint8]:
+    """Bring (T, H, W, C) to (T, *size, C).
+
+    Args:
+        frames: pictures.
+        size: height and width.
+        fit: stretch; pad, which keeps the aspect and leaves black borders; or crop, which keeps it and cuts
+            off what is too much at the sides.
+    """
+    height, width = frames.shape[1:3]
+    if fit == "stretch" or height * size[1] == width * size[0]:
+        return resize(frames, size)
+    scales = (size[0] / height, size[1] / width)
+    if fit == "crop":
+        scale = max(scales)
+        keep = (
+            max(1, min(height, round(size[0] / scale))),
+            max(1, min(width, round(size[1] / scale))),
+        )
+        top, left = (height - keep[0]) // 2, (width - keep[1]) // 2
+        return resize(np.ascontiguousarray(frames[:, top : top + keep[0], left : left + keep[1]]), size)
+    scale = min(scales)
+    inner = (max(1, min(size[0], round(height * scale))), max(1, min(size[1], round(width * scale))))
+    out: NDArray[np.uint8] = np.zeros((len(frames), *size, frames.shape[3]), np.uint8)
+    top, left = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    out[:, top : top + inner[0], left : left + inner[1]] = resize(frames, inner)
     return out
 
 

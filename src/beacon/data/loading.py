@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beacon.data.episodes import EpisodeSet
 from beacon.data.errors import listing
-from beacon.data.formats import open_dataset
-from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo, DatasetReader
+from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo, DatasetReader, ReadOptions
 from beacon.data.images import image_fault, looks_like_camera, resize
 from beacon.data.mapping import END_EFFECTOR, ObservationMapping
+from beacon.data.merging import DomainPath, domain_paths, open_domain
 from beacon.data.storage import (
     Frames,
     FrameSink,
@@ -73,7 +73,7 @@ def choose_keys(reader: DatasetReader, episode: str, mapping: ObservationMapping
         cameras = tuple(sorted(n for n, key in names.items() if looks_like_camera(key, keys[key])))
     proprio = mapping.proprio
     if proprio is None:
-        proprio = tuple(n for n in END_EFFECTOR if n in names)
+        proprio = default_proprio(reader, names)
     for name in (*cameras, *proprio):
         if name not in names:
             raise UserError(
@@ -89,8 +89,14 @@ def choose_keys(reader: DatasetReader, episode: str, mapping: ObservationMapping
     return ChosenKeys({n: names[n] for n in cameras}, {n: names[n] for n in proprio})
 
 
+def default_proprio(reader: DatasetReader, names: dict[str, str]) -> tuple[str, ...]:
+    """Names of the proprioception when none is chosen: what the dataset says, or the end-effector's keys."""
+    said = [name for key in reader.proprio_keys for name, k in names.items() if k == key]
+    return tuple(dict.fromkeys([*(n for n in END_EFFECTOR if n in names), *said]))
+
+
 def load_episodes(
-    path: Path,
+    domain: DomainPath,
     *,
     mapping: ObservationMapping,
     mask: str | None,
@@ -98,13 +104,17 @@ def load_episodes(
     memory_limit_bytes: int | None,
     cache_dir: Path | None,
     name: str | None,
+    options: ReadOptions | None = None,
 ) -> EpisodeSet:
     """See :meth:`EpisodeSet.load`."""
-    with open_dataset(path) as reader, ExitStack() as cleanup:
+    path = domain_paths(domain)[0]
+    with open_domain(domain, options) as reader, ExitStack() as cleanup:
         episodes = select_episodes(reader, mask, limit)
         chosen = choose_keys(reader, episodes[0], mapping)
         lengths = _measure(reader, episodes)
         frames = int(lengths.sum())
+        widths = {n: _width(reader.info(episodes[0], n)) for n in _vector_names(chosen)}
+        _check_room(reader, frames, widths)
 
         shapes = {c: _frame_shape(reader, episodes[0], c, k, mapping) for c, k in chosen.cameras.items()}
         size = sum(frames * h * w * channels for h, w, channels in shapes.values())
@@ -117,20 +127,17 @@ def load_episodes(
                 sinks[camera] = MemorySink(shape)
                 continue
             selection = {"episodes": episodes, "key": key, "size": mapping.image_size}
-            file = cache_path(cache_dir or default_cache_dir(), path, selection)
-            found = find_mapped(file, shape)
-            if found is not None:
-                images[camera] = found
+            file = cache_path(cache_dir or default_cache_dir(), path.stem, reader.identity(), selection)
+            kept = find_mapped(file, shape)
+            if kept is not None:
+                images[camera] = kept
             else:
                 sinks[camera] = MappedSink(file, shape)
                 cleanup.callback(sinks[camera].abandon)
 
-        actions: NDArray[np.float32] = np.empty(
-            (frames, _width(reader.info(episodes[0], ACTIONS))), np.float32
-        )
+        actions: NDArray[np.float32] = np.empty((frames, widths[ACTIONS]), np.float32)
         proprio: dict[str, NDArray[np.float32]] = {
-            p: np.empty((frames, _width(reader.info(episodes[0], OBSERVATION + key))), np.float32)
-            for p, key in chosen.proprio.items()
+            p: np.empty((frames, widths[OBSERVATION + key]), np.float32) for p, key in chosen.proprio.items()
         }
         start = 0
         for episode, length in zip(episodes, lengths.tolist(), strict=True):
@@ -140,7 +147,10 @@ def load_episodes(
                 _read_vectors(reader, episode, OBSERVATION + key, proprio[p][rows])
             for camera, sink in sinks.items():
                 key = chosen.cameras[camera]
-                sink.append(_read_images(reader, episode, key, length, shapes[camera], mapping.height_width))
+                for block in _image_blocks(
+                    reader, episode, key, length, shapes[camera], mapping.height_width
+                ):
+                    sink.append(block)
             start += length
         images |= {camera: sink.finish() for camera, sink in sinks.items()}
         return EpisodeSet(
@@ -175,6 +185,22 @@ def _measure(reader: DatasetReader, episodes: list[str]) -> NDArray[np.int64]:
     return lengths
 
 
+def _vector_names(chosen: ChosenKeys) -> list[str]:
+    return [ACTIONS, *(OBSERVATION + key for key in chosen.proprio.values())]
+
+
+def _check_room(reader: DatasetReader, frames: int, widths: dict[str, int]) -> None:
+    """Refuse vectors that do not fit into memory, before it is asked for."""
+    need, free = 4 * frames * sum(widths.values()), default_memory_limit()
+    if need > free:
+        widest = max(widths, key=lambda name: widths[name])
+        raise UserError(
+            f"{reader.path}: {frames:,} steps of {sum(widths.values()):,} numbers need "
+            f"{need / 2**30:.1f} GiB of memory, {free / 2**30:.1f} are free "
+            f"('{widest}' has {widths[widest]:,} dimensions)"
+        )
+
+
 def _width(info: ArrayInfo) -> int:
     return int(info.shape[1]) if len(info.shape) > 1 else 1
 
@@ -191,9 +217,9 @@ def _frame_shape(
     return (height, width, info.shape[3])
 
 
-def _check_length(reader: DatasetReader, episode: str, name: str, found: int, length: int) -> None:
-    if found != length:
-        raise UserError(f"{reader.path}, {episode}: '{name}' has {found} steps but 'actions' has {length}")
+def _check_length(reader: DatasetReader, episode: str, name: str, steps: int, length: int) -> None:
+    if steps != length:
+        raise UserError(f"{reader.path}, {episode}: '{name}' has {steps} steps but 'actions' has {length}")
 
 
 def _read_vectors(reader: DatasetReader, episode: str, name: str, out: NDArray[np.float32]) -> None:
@@ -216,15 +242,15 @@ def _read_vectors(reader: DatasetReader, episode: str, name: str, out: NDArray[n
         )
 
 
-def _read_images(
+def _image_blocks(
     reader: DatasetReader,
     episode: str,
     key: str,
     length: int,
     shape: tuple[int, int, int],
     size: tuple[int, int] | None,
-) -> Frames:
-    """Read (T, H, W, C) and bring it to the common size."""
+) -> Iterator[Frames]:
+    """The frames (T, H, W, C) of a demonstration, piece by piece, brought to the common size."""
     info = reader.info(episode, OBSERVATION + key)
     where = f"{reader.path}, {episode}: '{key}'"
     fault = image_fault(info)
@@ -237,5 +263,5 @@ def _read_images(
         raise UserError(
             f"{where} has images of {info.shape[1:]}, in the demonstrations before it {shape}{advice}"
         )
-    frames: NDArray[Any] = reader.read(episode, OBSERVATION + key)
-    return frames if size is None else resize(frames, size)
+    for frames in reader.blocks(episode, OBSERVATION + key):
+        yield frames if size is None else resize(frames, size)

@@ -39,12 +39,17 @@ def default_cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "beacon" / "frames"
 
 
-def cache_path(folder: Path, source: Path, selection: dict[str, Any]) -> Path:
-    """The mapped file for these frames of this version of ``source``."""
-    stat = source.stat()
-    identity = [str(source.resolve()), stat.st_size, stat.st_mtime_ns, selection]
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:20]
-    return folder / f"{source.stem}-{digest}.npy"
+def cache_path(folder: Path, name: str, identity: list[Any], selection: dict[str, Any]) -> Path:
+    """The mapped file for some frames of one version of a dataset.
+
+    Args:
+        folder: of the mapped files.
+        name: of the dataset, for people who look into the folder.
+        identity: what changes when the dataset does.
+        selection: which of its frames, and in which size.
+    """
+    digest = hashlib.sha256(json.dumps([*identity, selection], sort_keys=True).encode()).hexdigest()[:20]
+    return folder / f"{name[:100]}-{digest}.npy"
 
 
 class FrameSink(ABC):

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from beacon.data.faults import DELAYED, MIRRORED
+from beacon.data.corruption import DELAYED, MIRRORED
 from beacon.errors import UserError
 from beacon.files import write_bytes
 from beacon.suites.experiment import DatasetSpec, EvaluationSpec, Experiment

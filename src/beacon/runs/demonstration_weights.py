@@ -12,12 +12,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from beacon.analysis.weights import demo_means, effective_sample_size
-from beacon.data import copy_episodes
 from beacon.data.errors import listing
 from beacon.errors import UserError
 from beacon.files import replacing
 from beacon.runs.data_records import DomainRecord
-from beacon.runs.demonstrations import check_unchanged
 from beacon.runs.layout import DATA, WEIGHTS, window_file
 from beacon.runs.run import Run
 from beacon.runs.weight_tables import WindowTable
@@ -146,41 +144,6 @@ class DemonstrationWeights:
             columns[key] = pa.array(self._column(getattr(table, key)), from_pandas=True)
         with replacing(path) as temporary:
             pq.write_table(pa.table(columns), temporary)
-
-    def curate(
-        self,
-        path: Path,
-        keep: int | float,
-        *,
-        source: DomainRecord,
-        file: Path | None = None,
-        overwrite: bool = False,
-    ) -> list[DemoWeight]:
-        """Write the demonstrations with the largest mean weights as a new dataset, the heaviest first.
-
-        Args:
-            path: the new dataset.
-            keep: so many of them (int), or this share of them (float, above 0 and at most 1).
-            source: the domain that they are of.
-            file: where its dataset is now, if it was moved.
-            overwrite: replace a dataset that is there.
-        """
-        demos = self.demos(source)
-        chosen = demos[: how_many(keep, len(demos))]
-        origin = Path(source.file) if file is None else file
-        check_unchanged(origin, source)
-        attributes = {
-            demo.name: {
-                "beacon_weight": demo.weight,
-                "beacon_discrepancy": demo.discrepancy,
-                "beacon_loss": demo.loss,
-            }
-            for demo in chosen
-        }
-        copy_episodes(
-            origin, path, [demo.name for demo in chosen], attributes=attributes, overwrite=overwrite
-        )
-        return chosen
 
 
 def how_many(keep: int | float, demos: int) -> int:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from beacon.data import EpisodeSet, open_dataset
+from beacon.data.corruption import corruption_of
 from beacon.data.errors import listing
 from beacon.data.formats.base import DatasetReader
 from beacon.errors import UserError
 from beacon.runs.data_records import DomainRecord, hash_actions
-
-CORRUPTION = "flaw"  # attribute, as data/faults.py writes it: what is wrong with a demonstration, or "none"
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Demonstrations:
     @property
     def corruption(self) -> list[str]:
         """What is known to be wrong with each demonstration; empty where nothing is."""
-        labels = [str(attributes.get(CORRUPTION, "")) for attributes in self.attributes]
+        labels = [corruption_of(attributes) for attributes in self.attributes]
         return ["" if label == "none" else label for label in labels]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import h5py
 
-from beacon.data.faults import ACTION_FAULTS, Replace, choose_faults, write_with_faults
+from beacon.data.corruption import ACTION_CORRUPTIONS, Replace, choose_corruptions, write_corrupted
 from beacon.errors import UserError
 from beacon.sim.tasks import find_task
 from beacon.suites.experiment import DatasetSpec
@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]  # demonstrations done, in all
 def equal_corruptions(task: str, share: float) -> tuple[tuple[str, float], ...]:
     """All corruptions that a task can have, with equal shares that add up to ``share``."""
     wrong_object = [WRONG_OBJECT] if find_task(task).wrong_object else []
-    names = [*ACTION_FAULTS, *wrong_object, OTHER_CAMERA]
+    names = [*ACTION_CORRUPTIONS, *wrong_object, OTHER_CAMERA]
     return tuple((name, round(share / len(names), 6)) for name in names)
 
 
@@ -71,7 +71,7 @@ def _generate(
 def _corrupt(spec: DatasetSpec, sound: Path, folder: Path, path: Path, tell: Progress) -> None:
     shares = dict(spec.corruptions)
     seed = spec.seed if spec.corruption_seed is None else spec.corruption_seed
-    chosen = choose_faults(spec.demos, shares, seed)
+    chosen = choose_corruptions(spec.demos, shares, seed)
     others: dict[str, Replace] = {}
     if OTHER_CAMERA in chosen:
         others[OTHER_CAMERA] = _seen_otherwise(spec)
@@ -84,7 +84,7 @@ def _corrupt(spec: DatasetSpec, sound: Path, folder: Path, path: Path, tell: Pro
             count = chosen.count(WRONG_OBJECT)
             _generate(spec, wrong_task, spec.seed + WRONG_SEED, count, wrong, tell)
         others[WRONG_OBJECT] = _taken_from(wrong)
-    write_with_faults(sound, path, shares, seed, others)
+    write_corrupted(sound, path, shares, seed, others)
 
 
 def _seen_otherwise(spec: DatasetSpec) -> Replace:

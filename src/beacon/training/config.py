@@ -39,7 +39,7 @@ class DataOptions:
     source_demos: Annotated[int | None, Range(1, MANY)] = None
     # Only the first so many demonstrations of the target file.
     target_demos: Annotated[int | None, Range(1, MANY)] = None
-    # Further target demonstrations, for the held-out loss alone.
+    # Target demonstrations for the held-out loss alone: a dataset, or a share of the target's, such as 0.1.
     validation: Path | None = None
     # Cameras to use; default: all that the domains share.
     cameras: tuple[str, ...] | None = None

@@ -17,6 +17,7 @@ from beacon.data import (
     parse_rename,
 )
 from beacon.data.domains import Domains
+from beacon.data.merging import hold_out, validation_share, warn_if_seen
 from beacon.errors import UserError
 from beacon.policy import ObservationSpec, PolicyConfig
 from beacon.training.config import DataOptions
@@ -65,6 +66,11 @@ def load_training_sets(options: DataOptions) -> list[EpisodeSet]:
     sets = load_domains(
         paths, mapping=_mapping(options), masks=masks, limits=limits, memory_limit_bytes=memory
     )
+    share = None if options.validation is None else validation_share(options.validation)
+    if options.target is not None and share is not None:
+        sets[-1] = hold_out(sets[-1], share)[0]
+    elif options.validation is not None:
+        warn_if_seen(options.validation, [*options.source, *([options.target] if options.target else [])])
     if options.target is not None and len(sets[-1]) == 1:
         warnings.warn(
             f"{options.target}: the target is a single demonstration, so what is typical of its domain "
@@ -87,7 +93,16 @@ def domains_of(sets: Sequence[EpisodeSet], options: DataOptions) -> Domains:
 def load_validation_set(path: Path, options: DataOptions, like: EpisodeSet) -> EpisodeSet:
     """Held-out target demonstrations with the same observations as ``like``."""
     mapping = replace(_mapping(options), cameras=tuple(like.images), proprio=tuple(like.proprio))
-    held_out = EpisodeSet.load(path, mapping=mapping)
+    share = validation_share(path)
+    if share is None:
+        held_out = EpisodeSet.load(path, mapping=mapping)
+    elif options.target is None:
+        raise UserError(f"--validation {share:g}: a share of the target's demonstrations; say --target FILE")
+    else:
+        target = EpisodeSet.load(
+            options.target, mapping=mapping, mask=options.target_mask, limit=options.target_demos
+        )
+        held_out = hold_out(target, share)[1]
     if observation_spec(held_out) != observation_spec(like):
         raise UserError(
             f"--validation {path}: its images, proprioception or actions differ from {like.path}'s"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from beacon.data.episodes import Episode
 
 Severity = Literal["error", "warning"]
 
@@ -35,14 +38,27 @@ class Problem:
     episode: str | None = None  # None: about the whole dataset
 
 
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a dataset is opened."""
+
+    # Leave out episodes whose files are missing, instead of refusing the dataset.
+    skip_incomplete: bool = False
+
+
 class DatasetReader(ABC):
-    """An open dataset. Every failure is a UserError that names the file, the demonstration and the key."""
+    """An open dataset. Every failure is a UserError that names the file, the demonstration and the key.
+
+    Opening reads headers only; arrays are read when they are asked for, one demonstration at a time.
+    """
 
     path: Path
     format_name: str
     episode_names: list[str]  # in their natural order
     masks: Mapping[str, list[str]]  # named subsets
     env_args: dict[str, Any]  # how to rebuild the environment; empty when the dataset does not say
+    fps: float | None = None  # control steps a second; None when the dataset does not say
+    proprio_keys: tuple[str, ...] = ()  # observations that are proprioception for sure
 
     @abstractmethod
     def arrays(self, episode: str) -> dict[str, ArrayInfo]:
@@ -64,9 +80,45 @@ class DatasetReader(ABC):
     def close(self) -> None:
         """Let go of the files."""
 
+    def blocks(self, episode: str, name: str) -> Iterator[NDArray[Any]]:
+        """The same as `read` in pieces, one after the other in time, for arrays that are large."""
+        yield self.read(episode, name)
+
+    def length(self, episode: str) -> int:
+        """Number of time steps, as cheaply as the format can say; 0 where there are no actions."""
+        if ACTIONS not in self.arrays(episode):
+            return 0
+        shape = self.info(episode, ACTIONS).shape
+        return shape[0] if shape else 0
+
     def problems(self) -> list[Problem]:
         """What is wrong in ways that only this format can be wrong."""
         return []
+
+    def dimension_names(self, name: str) -> list[str] | None:
+        """What the dimensions of a vector are called; None where the dataset does not say."""
+        return None
+
+    def dataset_index(self, episode: str) -> NDArray[np.int64] | None:
+        """Number of each recorded frame in the dataset's own count; None where it has none."""
+        return None
+
+    def frame_count(self) -> int | None:
+        """Frames that the dataset counts in all, also of episodes left out; None without a count."""
+        return None
+
+    def step_of_frame(self, episode: str) -> NDArray[np.int64]:
+        """For each recorded frame, the time step that stands for it; they differ after resampling."""
+        return np.arange(self.info(episode, ACTIONS).shape[0])
+
+    def original_arrays(self, episode: str) -> dict[str, NDArray[Any]]:
+        """All arrays of a demonstration under the names that another format knows them by."""
+        return {name: self.read(episode, name) for name in self.arrays(episode)}
+
+    def identity(self) -> list[Any]:
+        """Plain values that change when the dataset does: decoded frames are kept under them."""
+        stat = self.path.stat()
+        return [str(self.path.resolve()), stat.st_size, stat.st_mtime_ns]
 
     def observation_keys(self, episode: str) -> dict[str, ArrayInfo]:
         """The observations of one demonstration by key."""
@@ -80,3 +132,49 @@ class DatasetReader(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class DatasetWriter(ABC):
+    """A dataset that is being written; it appears whole when the ``with`` block ends well, or not at all."""
+
+    @abstractmethod
+    def add(self, episode: Episode) -> str:
+        """Write one demonstration; gives back its name."""
+
+    @abstractmethod
+    def set_mask(self, key: str, names: list[str]) -> None:
+        """Name a subset of the demonstrations, where the format has such names."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How a dataset is written."""
+
+    fps: float | None = None  # control steps a second
+    env_args: Mapping[str, Any] | None = None  # how to rebuild the environment
+    attributes: Mapping[str, Any] | None = None  # of the whole dataset
+    proprio: tuple[str, ...] = ()  # observations that are proprioception
+    video: bool = True  # images as video, where the format knows it; False: every image as it is
+    overwrite: bool = False  # replace a dataset that is there
+
+
+@dataclass(frozen=True)
+class Format:
+    """One dataset format: how it is recognised, opened and written.
+
+    A format of another package joins by an entry point of the group ``beacon.formats``.
+    """
+
+    title: str  # for messages
+    probe: Callable[[Path], bool]  # whether a path that exists is in this format
+    open_reader: Callable[[Path, ReadOptions], DatasetReader]
+    writes: Callable[[Path], bool] | None = None  # whether a new path is meant for this format
+    create_writer: Callable[[Path, WriteOptions], DatasetWriter] | None = None

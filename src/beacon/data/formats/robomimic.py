@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +14,35 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from beacon.data.errors import listing
-from beacon.data.formats.base import ACTIONS, ArrayInfo, DatasetReader, Problem
+from beacon.data.errors import listing, printable
+from beacon.data.formats import hdf5_safety as safety
+from beacon.data.formats.base import (
+    ACTIONS,
+    ArrayInfo,
+    DatasetReader,
+    DatasetWriter,
+    Format,
+    Problem,
+    ReadOptions,
+    WriteOptions,
+)
 from beacon.errors import UserError
 
 # HDF5 reports damage through whichever exception the failing call happens to map to.
-HDF5_ERRORS = (OSError, KeyError, RuntimeError, ValueError)
-DEEPEST = 4  # groups inside a demonstration; a bound because links can form circles
+HDF5_ERRORS = (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError)
+DEEPEST = 4  # groups inside a demonstration
 LARGEST_ATTRIBUTE = 1 << 16  # bytes; `model_file` (a whole XML scene) is left out by name
+SUFFIXES = (".hdf5", ".h5")
 
 
 def probe(path: Path) -> bool:
     """By name, or by the file's first bytes."""
-    return path.is_file() and (path.suffix in (".hdf5", ".h5") or bool(h5py.is_hdf5(path)))
+    return path.is_file() and (path.suffix in SUFFIXES or bool(h5py.is_hdf5(path)))
 
 
 def episode_order(name: str) -> tuple[bool, int, str]:
     """Sorts demo_2 before demo_10, and names of another kind after them."""
-    match = re.fullmatch(r"demo_(\d+)", name)
+    match = re.fullmatch(r"demo_([0-9]{1,18})", name)
     return (match is None, int(match[1]) if match else 0, name)
 
 
@@ -37,19 +51,39 @@ def open_hdf5(path: Path) -> h5py.File:
     try:
         return h5py.File(path, "r")
     except HDF5_ERRORS as error:
-        text = str(error)
+        text = " ".join(str(error).split())
         if "truncated" in text or path.stat().st_size == 0:
             raise UserError(f"{path} is truncated; copy, download or generate it again") from error
         if "signature not found" in text:
             raise UserError(f"{path} is not an HDF5 file") from error
         if "unable to lock" in text:
             raise UserError(f"{path} is being written by another process; wait until it is done") from error
-        raise UserError(f"{path} cannot be opened: {text}") from error
+        raise UserError(f"{path} cannot be opened: {printable(text)}") from error
 
 
-def open_reader(path: Path) -> RobomimicReader:
+def open_reader(path: Path, options: ReadOptions | None = None) -> RobomimicReader:
     """Open a robomimic dataset."""
     return RobomimicReader(path)
+
+
+def create_writer(path: Path, options: WriteOptions) -> DatasetWriter:
+    """Begin a robomimic dataset."""
+    from beacon.data.formats.robomimic_writer import RobomimicWriter
+
+    env_args = dict(options.env_args or {})
+    if options.fps is not None:
+        kwargs = env_args.get("env_kwargs")
+        env_args["env_kwargs"] = {"control_freq": _whole(options.fps)} | (
+            kwargs if isinstance(kwargs, dict) else {}
+        )
+    return RobomimicWriter(
+        path, env_args=env_args, attributes=options.attributes, overwrite=options.overwrite
+    )
+
+
+FORMAT = Format(
+    "robomimic HDF5 (.hdf5, .h5)", probe, open_reader, lambda path: path.suffix in SUFFIXES, create_writer
+)
 
 
 class RobomimicReader(DatasetReader):
@@ -61,146 +95,216 @@ class RobomimicReader(DatasetReader):
         self.path = path
         self._file = open_hdf5(path)
         try:
-            self._open()
-        except UserError:
+            with self._naming(None):
+                self._open()
+        except BaseException:
             self.close()
             raise
-        except HDF5_ERRORS as error:
-            self.close()
-            raise UserError(f"{path} is damaged: {error}") from error
 
     def _open(self) -> None:
-        data = self._file.get("data")
+        data = safety.follow(self._file, "data")
         if not isinstance(data, h5py.Group):
             raise UserError(
                 f"{self.path} has no group 'data', so it is not a robomimic dataset; "
-                f"at its top: {listing(self._file.keys())}"
+                f"at its top: {listing(map(str, self._file.keys()))}"
             )
         self._data = data
-        self.episode_names = sorted(
-            (n for n in data if isinstance(data.get(n), h5py.Group)), key=episode_order
-        )
+        names = sorted(_text_keys(data), key=episode_order)
+        self.episode_names = [n for n in names if isinstance(self._follow(data, n), h5py.Group)]
         self.masks = read_masks(self._file)
-        self.env_args, self._env_args_fault = parse_env_args(data.attrs.get("env_args"))
+        self.env_args, self._env_args_fault = parse_env_args(safety.attribute(data, "env_args"))
+        self.fps = _control_rate(self.env_args)
 
     def close(self) -> None:
         self._file.close()
 
     def arrays(self, episode: str) -> dict[str, ArrayInfo]:
-        found: dict[str, ArrayInfo] = {}
-        try:
-            # Not visititems: it passes over soft and external links, which merged datasets are made of.
-            groups: list[tuple[str, h5py.Group]] = [("", self._data[episode])]
+        arrays: dict[str, ArrayInfo] = {}
+        with self._naming(episode, "its contents"):
+            group = self._group(episode)
+            # Hard links can make a circle, or a tree without end: every group is looked into once.
+            seen = {safety.address(group)}
+            groups: list[tuple[str, h5py.Group]] = [("", group)]
             while groups:
                 prefix, group = groups.pop()
-                for key in group:
-                    item = group.get(key)
+                for key in _text_keys(group):
+                    item = safety.follow(group, key)
                     if isinstance(item, h5py.Dataset):
-                        found[prefix + key] = ArrayInfo(tuple(item.shape or ()), item.dtype)
+                        arrays[prefix + key] = ArrayInfo(tuple(item.shape or ()), item.dtype)
                     elif isinstance(item, h5py.Group) and prefix.count("/") < DEEPEST:
-                        groups.append((f"{prefix}{key}/", item))
-        except HDF5_ERRORS as error:
-            raise self._damaged(episode, "its contents", error) from error
-        return found
+                        address = safety.address(item)
+                        if address not in seen:
+                            seen.add(address)
+                            groups.append((f"{prefix}{key}/", item))
+        return arrays
 
     def info(self, episode: str, name: str) -> ArrayInfo:
-        item = self._dataset(episode, name)
-        return ArrayInfo(tuple(item.shape or ()), item.dtype)
+        with self._naming(episode, f"'{name}'"):
+            item = self._dataset(episode, name)
+            # Whoever asks is about to make room for it.
+            safety.check_size(item, name)
+            return ArrayInfo(tuple(item.shape or ()), item.dtype)
 
     def read(self, episode: str, name: str) -> NDArray[Any]:
-        item = self._dataset(episode, name)
-        try:
-            array: NDArray[Any] = np.asarray(item[()])
-        except (*HDF5_ERRORS, MemoryError) as error:
-            raise self._damaged(episode, f"'{name}'", error) from error
-        return array
+        with self._naming(episode, f"'{name}'"):
+            return safety.read_whole(self._dataset(episode, name), name)
 
     def attributes(self, episode: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        attributes = self._data[episode].attrs
-        for name in attributes:
-            if name == "model_file":
-                continue
-            try:
-                value = attributes[name]
-            except HDF5_ERRORS as error:
-                raise self._damaged(episode, f"the attribute '{name}'", error) from error
-            plain = plain_value(value)
-            if plain is not None:
-                found[name] = plain
-        return found
+        attributes: dict[str, Any] = {}
+        with self._naming(episode, "its attributes"):
+            group = self._group(episode)
+            for name in group.attrs:
+                if name == "model_file":
+                    continue
+                value = plain_value(safety.attribute(group, name))
+                if value is not None:
+                    attributes[name] = value
+        return attributes
 
     def problems(self) -> list[Problem]:
-        found: list[Problem] = []
+        problems: list[Problem] = []
         if self._env_args_fault:
-            found.append(Problem("warning", self._env_args_fault))
+            problems.append(Problem("warning", self._env_args_fault))
         frames = 0
         for episode in self.episode_names:
             if episode_order(episode)[0]:
-                found.append(
+                problems.append(
                     Problem("warning", "not called demo_<number>: robomimic skips or refuses it", episode)
                 )
-            actions = self._data[episode].get(ACTIONS)
-            if not isinstance(actions, h5py.Dataset) or not actions.shape:
+            try:
+                actions = self.arrays(episode).get(ACTIONS)
+                said = plain_value(safety.attribute(self._group(episode), "num_samples"))
+            except (UserError, *HDF5_ERRORS):
+                continue  # said where its arrays are looked at
+            if actions is None or not actions.shape:
                 continue
-            length = int(actions.shape[0])
-            frames += length
-            said = self._data[episode].attrs.get("num_samples")
-            if said is None:
-                found.append(Problem("warning", "no attribute 'num_samples': robomimic needs it", episode))
-            elif int(said) != length:
-                text = f"attribute 'num_samples' is {int(said)} but there are {length} actions"
-                found.append(Problem("error", text, episode))
-        total = self._data.attrs.get("total")
-        if total is not None and int(total) != frames:
-            found.append(
-                Problem("warning", f"attribute 'total' is {int(total)} but there are {frames} frames")
+            frames += actions.shape[0]
+            problems += _check_count(said, actions.shape[0], episode)
+        total = plain_value(safety.attribute(self._data, "total"))
+        if total is not None and not isinstance(total, int):
+            problems.append(
+                Problem("warning", f"attribute 'total' is not a whole number but {_short(total)}")
             )
-        return found
+        elif total is not None and total != frames:
+            problems.append(Problem("warning", f"attribute 'total' is {total} but there are {frames} frames"))
+        return problems
+
+    def _group(self, episode: str) -> h5py.Group:
+        group = safety.follow(self._data, episode) if episode in self.episode_names else None
+        if not isinstance(group, h5py.Group):
+            raise UserError(f"{self.path} has no demonstration '{printable(episode)}'")
+        return group
 
     def _dataset(self, episode: str, name: str) -> h5py.Dataset:
-        try:
-            item = self._data[episode].get(name)
-        except HDF5_ERRORS as error:
-            raise self._damaged(episode, f"'{name}'", error) from error
+        item = safety.follow(self._group(episode), name)
         if not isinstance(item, h5py.Dataset):
-            raise UserError(
-                f"{self.path}, {episode}: no '{name}'; there are {listing(self.arrays(episode), 40)}"
-            )
+            raise UserError(f"no '{printable(name)}'; there are {listing(self.arrays(episode), 40)}")
         return item
 
-    def _damaged(self, episode: str, what: str, error: BaseException) -> UserError:
-        reason = " ".join(str(error).split())
-        return UserError(f"{self.path}, {episode}: {what} cannot be read, the file is damaged ({reason})")
+    def _follow(self, group: h5py.Group, name: str) -> Any:
+        try:
+            return safety.follow(group, name)
+        except UserError as error:
+            raise UserError(f"{self.path}: {error}") from None
+
+    @contextmanager
+    def _naming(self, episode: str | None, what: str | None = None) -> Iterator[None]:
+        """Every failure inside becomes one line that names file, demonstration and key."""
+        where = str(self.path) if episode is None else f"{self.path}, {printable(episode)}"
+        try:
+            yield
+        except UserError as error:
+            text = str(error)
+            raise UserError(text if text.startswith(str(self.path)) else f"{where}: {text}") from None
+        except (*HDF5_ERRORS, MemoryError) as error:
+            reason = printable(" ".join(str(error).split()))
+            if what is None:
+                raise UserError(f"{where} is damaged: {reason}") from error
+            raise UserError(
+                f"{where}: {printable(what)} cannot be read, the file is damaged ({reason})"
+            ) from error
 
 
 def read_masks(file: h5py.File) -> dict[str, list[str]]:
     """The named subsets ``mask/<key>``."""
-    group = file.get("mask")
+    group = safety.follow(file, "mask")
     if not isinstance(group, h5py.Group):
         return {}
     masks = {}
-    for key, item in group.items():
+    for key in _text_keys(group):
+        item = safety.follow(group, key)
         if isinstance(item, h5py.Dataset):
-            names = np.asarray(item[()]).reshape(-1).tolist()
-            masks[key] = [n.decode() if isinstance(n, bytes) else str(n) for n in names]
+            names = safety.read_whole(item, f"mask/{key}").reshape(-1).tolist()
+            masks[key] = [n.decode(errors="replace") if isinstance(n, bytes) else str(n) for n in names]
     return masks
 
 
 def parse_env_args(value: Any) -> tuple[dict[str, Any], str | None]:
     """The environment's description, and what is wrong with it."""
+    lost = "the environment cannot be rebuilt from the file"
     if value is None:
-        return {}, "no attribute 'env_args': the environment cannot be rebuilt from the file"
+        return {}, f"no attribute 'env_args': {lost}"
     try:
         env_args = json.loads(value)
-    except (ValueError, TypeError) as error:
-        return (
-            {},
-            f"attribute 'env_args' is not JSON ({error}): the environment cannot be rebuilt from the file",
-        )
+    except (ValueError, TypeError, RecursionError) as error:
+        return {}, f"attribute 'env_args' is not JSON ({printable(str(error))}): {lost}"
     if not isinstance(env_args, dict):
         return {}, f"attribute 'env_args' is JSON of type {type(env_args).__name__}, not an object"
+    if not isinstance(env_args.get("env_kwargs", {}), dict):
+        return env_args, f"attribute 'env_args': 'env_kwargs' is not an object; {lost}"
     return env_args, None
+
+
+def _control_rate(env_args: dict[str, Any]) -> float | None:
+    kwargs = env_args.get("env_kwargs")
+    rate = kwargs.get("control_freq") if isinstance(kwargs, dict) else None
+    if isinstance(rate, bool) or not isinstance(rate, int | float):
+        return None
+    return float(rate) if math.isfinite(rate) and rate > 0 else None
+
+
+def _check_count(said: Any, length: int, episode: str) -> list[Problem]:
+    if said is None:
+        return [Problem("warning", "no attribute 'num_samples': robomimic needs it", episode)]
+    if isinstance(said, bool) or not isinstance(said, int):
+        return [
+            Problem("error", f"attribute 'num_samples' is not a whole number but {_short(said)}", episode)
+        ]
+    if said != length:
+        return [
+            Problem("error", f"attribute 'num_samples' is {said} but there are {length} actions", episode)
+        ]
+    return []
+
+
+def _text_keys(group: h5py.Group) -> list[str]:
+    """Names of what is in a group; h5py gives bytes where a name is not UTF-8."""
+    names = []
+    for name in group:
+        if isinstance(name, bytes) or not _encodable(name):
+            shown = name.decode(errors="backslashreplace") if isinstance(name, bytes) else name
+            raise UserError(
+                f"'{printable(shown)}' in '{printable(group.name)}' is not a UTF-8 name; rename it"
+            )
+        names.append(name)
+    return names
+
+
+def _encodable(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _short(value: Any) -> str:
+    text = printable(repr(value))
+    return text if len(text) < 40 else text[:37] + "..."
+
+
+def _whole(rate: float) -> float | int:
+    return int(rate) if float(rate).is_integer() else rate
 
 
 def plain_value(value: Any) -> Any:
@@ -215,7 +319,9 @@ def plain_value(value: Any) -> Any:
         plain = value.tolist()
         if value.dtype.kind in "SO":
             plain = json.loads(
-                json.dumps(plain, default=lambda v: v.decode() if isinstance(v, bytes) else str(v))
+                json.dumps(
+                    plain, default=lambda v: v.decode(errors="replace") if isinstance(v, bytes) else str(v)
+                )
             )
         return plain
     return value if isinstance(value, bool | int | float) else None

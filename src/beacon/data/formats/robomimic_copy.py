@@ -44,6 +44,9 @@ def copy_episodes(
     with open_dataset(source) as reader:
         masks = reader.masks
         unknown = sorted(set(names) - set(reader.episode_names))
+        for name in names:
+            if name not in unknown:
+                reader.arrays(name)
     if unknown:
         raise UserError(f"{source} has no {listing(unknown)}")
     if len(set(names)) < len(names):
@@ -59,8 +62,9 @@ def copy_episodes(
         total = 0
         for name, number in renamed.items():
             try:
-                # Links are followed: the copy must stand on its own.
-                old.copy(f"data/{name}", data, name=number, expand_soft=True, expand_external=True)
+                # Links inside of the file are followed: the copy must stand on its own. Links to other files
+                # and storage in other files were refused when the reader looked at every array.
+                old.copy(f"data/{name}", data, name=number, expand_soft=True)
             except HDF5_ERRORS as error:
                 raise UserError(f"{source}, {name}: cannot be read, the file is damaged ({error})") from error
             disk.check()

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import h5py
 import numpy as np
@@ -15,20 +15,17 @@ from numpy.typing import NDArray
 
 from beacon.data.episodes import Episode
 from beacon.data.errors import listing
+from beacon.data.formats.base import DatasetWriter
 from beacon.data.formats.hdf5_output import create_hdf5
 from beacon.data.formats.robomimic import episode_order
+from beacon.data.formats.write_lock import WriteLock
 from beacon.errors import RunError, UserError
 from beacon.files import replacing, sync, write_bytes, writing
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not a POSIX system: two writers of one file are then not noticed
-    fcntl = None  # type: ignore[assignment]
 
 _HEADER = "header.json"
 
 
-class RobomimicWriter:
+class RobomimicWriter(DatasetWriter):
     """Collects demonstrations in ``PATH.partial/``, one small file each, and joins them when done.
 
     An HDF5 file that is being written when its process dies is often beyond repair. So each demonstration
@@ -57,7 +54,7 @@ class RobomimicWriter:
         self.masks: dict[str, list[str]] = {}
         self._compression = compression
         self._header = {"env_args": dict(env_args), "attributes": dict(attributes or {})}
-        self._lock: IO[str] | None = None
+        self._lock = WriteLock(self.path, self.partial)
         if self.path.exists() and not overwrite:
             raise UserError(f"{self.path} exists already; choose another name or allow overwriting it")
         if self.path.is_dir():
@@ -65,14 +62,14 @@ class RobomimicWriter:
         try:
             self._open(resume, overwrite)
         except BaseException:
-            self._unlock()
+            self._lock.release()
             raise
 
     def _open(self, resume: bool, overwrite: bool) -> None:
         header = self.partial / _HEADER
         with writing(self.path):
             self.partial.mkdir(parents=True, exist_ok=True)
-            self._take_lock()
+            self._lock.take()
             if not self._finished():
                 header.unlink(missing_ok=True)  # nothing was written, so nothing is bound to its settings
             elif not resume and not overwrite:
@@ -177,8 +174,8 @@ class RobomimicWriter:
             data = file.create_group("data")
             total = 0
             for name in names:
-                with h5py.File(self._file(name), "r") as one:
-                    one.copy(name, data)
+                with h5py.File(self._file(name), "r") as part:
+                    part.copy(name, data)
                 disk.check()
                 total += int(data[name].attrs["num_samples"])
             for key, value in self._header["attributes"].items():
@@ -199,18 +196,6 @@ class RobomimicWriter:
     def _file(self, name: str) -> Path:
         return self.partial / f"{name}.hdf5"
 
-    def _take_lock(self) -> None:
-        self._lock = (self.partial / "lock").open("w")
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(f"{self.path} is being written by another process") from None
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-
     def __enter__(self) -> Self:
         return self
 
@@ -221,7 +206,7 @@ class RobomimicWriter:
             if kind is None:
                 self.finish()
         finally:
-            self._unlock()
+            self._lock.release()
 
 
 def write_robomimic(

@@ -1,0 +1,73 @@
+"""A card for a dataset, with what is in it, ready to be edited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from beacon.data.card import ActionCard, Card, card_text
+from beacon.data.errors import printable
+from beacon.data.formats.base import OBSERVATION, DatasetReader
+from beacon.data.images import looks_like_camera
+from beacon.data.loading import default_proprio
+
+WIDEST = 64  # dimensions: wider vectors are not proposed as proprioception
+
+
+def propose_card(reader: DatasetReader, path: Path | None = None) -> Card:
+    """What is in a dataset, spelled out.
+
+    Args:
+        reader: the dataset.
+        path: what the card says for it, default: where it is.
+    """
+    episode = reader.episode_names[0]
+    keys = reader.observation_keys(episode)
+    cameras = {_short(key): key for key, info in keys.items() if looks_like_camera(key, info)}
+    if len(cameras) < sum(looks_like_camera(k, i) for k, i in keys.items()):  # two would share a name
+        cameras = {key: key for key, info in keys.items() if looks_like_camera(key, info)}
+    vectors = default_proprio(reader, {key: key for key in keys})
+    return Card(
+        path=path or reader.path.resolve(),
+        cameras=cameras,
+        proprio={_short(key): key for key in vectors},
+        actions=ActionCard(keys=("actions",)),
+        fps=reader.fps,
+        episodes=f"0:{len(reader.episode_names)}",
+    )
+
+
+def card_with_comments(reader: DatasetReader, path: Path | None = None) -> str:
+    """The proposed card as YAML, with the ranges of every dimension as comments."""
+    card = propose_card(reader, path)
+    episode = reader.episode_names[0]
+    lines = [f"# {reader.format_name}, {len(reader.episode_names)} episodes", card_text(card).rstrip()]
+    if card.actions == ActionCard():
+        lines.append("actions: {keys: [actions]}  # also: scale, offset, clip, resample, convert and pose")
+    if card.fps is None:
+        lines.append("# recorded_fps: 10     # the dataset does not say its control rate")
+    lines.append("# image_size: 96         # and image_fit: stretch, pad or crop")
+    lines.append("#")
+    lines.append(f"# What there is, with the ranges in {printable(episode)}:")
+    for name, info in reader.arrays(episode).items():
+        shape = "×".join(map(str, info.shape[1:])) or "1"
+        lines.append(f"#   {printable(name.removeprefix(OBSERVATION))}: {shape} {info.dtype}")
+        width = int(np.prod(info.shape[1:], dtype=np.int64))
+        if len(info.shape) > 2 or info.dtype.kind not in "biuf" or width > WIDEST:
+            continue
+        values = reader.read(episode, name).reshape(info.shape[0], -1)
+        names = reader.dimension_names(name) or [""] * width
+        lines += [
+            f"#     [{d}] {values[:, d].min():.4g} .. {values[:, d].max():.4g} {printable(names[d])}".rstrip()
+            for d in range(width)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _short(key: str) -> str:
+    """``observation.images.front`` is called front; other names stay."""
+    for prefix in ("observation.images.", "observation.image."):
+        if key.startswith(prefix):
+            return key.removeprefix(prefix)
+    return key.removeprefix("observation.")

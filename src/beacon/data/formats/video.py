@@ -1,0 +1,148 @@
+"""Frames of a video file by their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beacon.data.errors import printable
+from beacon.data.formats.folder_paths import file_fault
+from beacon.errors import UserError
+
+FAR = 256  # frames: to skip more of them, a key frame is looked for
+
+
+class VideoFile:
+    """An open video. Frames are counted in the order in which they are shown, from 0.
+
+    By number and not by time: recorders' clocks and the time stamps of joined videos drift, frames do not.
+    Reading goes on where the last reading ended, so a pass over all episodes decodes every frame once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import av
+
+        fault = file_fault(path)
+        if fault is not None:
+            raise UserError(f"{path} {fault}")
+        self.path = path
+        try:
+            self._container: Any = av.open(str(path), "r")
+        except (av.FFmpegError, OSError, ValueError) as error:
+            raise self._damaged(error) from error
+        if not self._container.streams.video:
+            self._container.close()
+            raise UserError(f"{path} holds no video")
+        self._stream: Any = self._container.streams.video[0]
+        self._stream.thread_type = "AUTO"
+        self._errors = (av.FFmpegError, OSError, ValueError, MemoryError)
+        self._times: NDArray[np.int64] | None = None  # of all frames, sorted; made when it is first needed
+        self._decoder = self._start()
+        self._next = 0
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return (int(self._stream.codec_context.height), int(self._stream.codec_context.width))
+
+    @property
+    def rate(self) -> float | None:
+        """Frames a second, as the file says."""
+        rate = self._stream.average_rate
+        return float(rate) if rate else None
+
+    def count(self) -> int:
+        """Number of frames, from the packets of the file; nothing is decoded."""
+        return len(self._index())
+
+    def frames(self, start: int, stop: int) -> Iterator[NDArray[np.uint8]]:
+        """Frames ``start`` to ``stop - 1``, each (H, W, 3) in RGB."""
+        try:
+            self._go_to(start)
+            while self._next < stop:
+                frame = next(self._decoder, None)
+                if frame is None:
+                    raise UserError(
+                        f"{self.path} ends after {self._next} frames, but frames up to {stop} are needed: "
+                        "it is truncated, or does not belong to this data"
+                    )
+                self._next += 1
+                if self._next > start:
+                    yield frame.to_ndarray(format="rgb24")
+        except self._errors as error:
+            if isinstance(error, UserError):
+                raise
+            raise self._damaged(error) from error
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._decoder = iter(())
+        self._container.close()
+
+    def _start(self) -> Iterator[Any]:
+        return iter(self._container.decode(self._stream))
+
+    def _go_to(self, start: int) -> None:
+        """Be at frame ``start``, or so little before it that decoding on is the fastest way."""
+        if self._next <= start <= self._next + FAR:
+            return
+        times = self._index()
+        if start >= len(times):
+            raise UserError(
+                f"{self.path} has {len(times)} frames, but number {start} is needed: "
+                "it is truncated, or does not belong to this data"
+            )
+        self._container.seek(int(times[start]), stream=self._stream, backward=True)
+        self._decoder = self._start()
+        first = next(self._decoder, None)
+        if first is None or first.pts is None:
+            self._rewind()
+            return
+        number = int(np.searchsorted(times, first.pts))
+        if number > start or number >= len(times) or times[number] != first.pts:
+            self._rewind()  # the index of the file is wrong: count from its beginning
+            return
+        self._decoder = _put_back(first, self._decoder)
+        self._next = number
+
+    def _rewind(self) -> None:
+        """Begin anew: the file is opened again, which works where seeking does not."""
+        import av
+
+        self._container.close()
+        self._container = av.open(str(self.path), "r")
+        self._stream = self._container.streams.video[0]
+        self._stream.thread_type = "AUTO"
+        self._decoder = self._start()
+        self._next = 0
+
+    def _index(self) -> NDArray[np.int64]:
+        """Times of all frames, sorted, from a second look at the packets alone."""
+        if self._times is None:
+            import av
+
+            try:
+                with av.open(str(self.path), "r") as container:
+                    stream = container.streams.video[0]
+                    times = [
+                        packet.pts
+                        for packet in container.demux(stream)
+                        if packet.pts is not None and not packet.is_discard
+                    ]
+            except self._errors as error:
+                raise self._damaged(error) from error
+            self._times = np.unique(np.array(times, np.int64))
+        return self._times
+
+    def _damaged(self, error: BaseException) -> UserError:
+        reason = printable(" ".join(str(error).split()))[:160]
+        return UserError(f"{self.path} cannot be decoded, it is truncated or no video ({reason})")
+
+
+def _put_back(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest

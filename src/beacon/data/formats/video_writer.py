@@ -1,0 +1,103 @@
+"""Videos as LeRobot reads them: constant rate, first frame at 0, many episodes in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beacon.errors import RunError, UserError
+
+LARGEST_FILE = 200 << 20  # bytes, from which on a new file is begun
+# The stock encoder with less loss; a key frame every second frame, so that single frames are found fast.
+CODECS = {
+    "libsvtav1": {"g": "2", "crf": "20", "preset": "8"},
+    "libx264": {"g": "2", "crf": "14", "bf": "0"},
+}
+NAMES = {"libsvtav1": "av1", "libx264": "h264"}
+
+
+def choose_codec() -> str:
+    """The first codec of `CODECS` that this build of FFmpeg has."""
+    import av
+
+    for codec in CODECS:
+        if codec in av.codecs_available:
+            return codec
+    raise RunError(
+        "this build of FFmpeg encodes neither AV1 nor H.264; write embedded pictures with --images"
+    )
+
+
+class VideoWriter:
+    """The videos of one camera.
+
+    Args:
+        folder: of the files.
+        fps: frames a second.
+        largest: bytes, from which on a new file is begun.
+    """
+
+    def __init__(self, folder: Path, fps: float, largest: int = LARGEST_FILE) -> None:
+        self.codec = choose_codec()
+        self.file = 0  # number of the file that is written
+        self.frames = 0  # in it
+        self._folder, self._largest = folder, largest
+        self._rate = Fraction(fps).limit_denominator(1001)
+        self._container: Any = None
+        self._stream: Any = None
+
+    def add(self, frames: Iterable[NDArray[np.uint8]]) -> tuple[int, int, int]:
+        """Append the frames (H, W, 3) of an episode; gives the file's number, its first frame and its end."""
+        # The encoder holds frames back: the file appears with its first packets.
+        size = self._path.stat().st_size if self._path.exists() else 0
+        if self._container is not None and size > self._largest:
+            self.close()
+            self.file, self.frames = self.file + 1, 0
+        start = self.frames
+        for frame in frames:
+            self._encode(frame)
+        return self.file, start, self.frames
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._container is not None:
+            self._container.mux(self._stream.encode())
+            self._container.close()
+            self._container = None
+
+    @property
+    def _path(self) -> Path:
+        return self._folder / f"chunk-{self.file // 1000:03d}" / f"file-{self.file % 1000:03d}.mp4"
+
+    def _encode(self, frame: NDArray[np.uint8]) -> None:
+        import av
+
+        if self._container is None:
+            self._open(frame.shape[0], frame.shape[1])
+        picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
+        picture.pts = self.frames
+        picture.time_base = 1 / self._rate
+        self._container.mux(self._stream.encode(picture))
+        self.frames += 1
+
+    def _open(self, height: int, width: int) -> None:
+        import av
+
+        os.environ.setdefault("SVT_LOG", "1")  # errors only: its banner is not for users
+        if height % 2 or width % 2:
+            raise UserError(
+                f"pictures of {height}×{width} cannot become video, which needs even sizes; "
+                "embed them with --images"
+            )
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._container = av.open(str(self._path), "w")
+        self._stream = self._container.add_stream(self.codec, rate=self._rate)
+        self._stream.height, self._stream.width, self._stream.pix_fmt = height, width, "yuv420p"
+        self._stream.time_base = 1 / self._rate
+        self._stream.options = CODECS[self.codec]
