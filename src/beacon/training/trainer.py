@@ -21,7 +21,12 @@ from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoin
 from beacon.training.config import TrainConfig
 from beacon.training.devices import choose_device
 from beacon.training.feed import Feed
-from beacon.training.loading import load_training_sets, load_validation_set, observation_spec
+from beacon.training.loading import (
+    deployment_info,
+    load_training_sets,
+    load_validation_set,
+    observation_spec,
+)
 from beacon.training.metrics import Metrics, RunningMeans, check_loggers
 from beacon.training.optimization import half_squared_norm, learning_rate, make_optimizer
 from beacon.training.records import describe
@@ -268,4 +273,5 @@ class Trainer:
             preset=self.config.preset,
             configuration=self.config.digest(),
             keep=self.config.run.keep,
+            deployment=deployment_info(self.config.data, self.windows.sets[-1]),
         )
