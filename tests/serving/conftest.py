@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from serving_inputs import NORMALIZATION, SPEC, TINY
+from serving_inputs import NORMALIZATION, SPEC, TINY, save_sim_policy
 from tiny_runs import one_thread, source, target
 
 from beacon.policy import DiffusionPolicy, save_policy
@@ -28,3 +28,9 @@ def policy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         deployment=DeploymentInfo(rename={"observation/state": "pose"}, control_rate=20.0),
     )
     return folder
+
+
+@pytest.fixture(scope="session")
+def sim_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A policy that the simulator can run; nobody has taught it anything."""
+    return save_sim_policy(tmp_path_factory.mktemp("policy") / "sim")

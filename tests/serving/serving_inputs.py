@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from beacon.policy import EncoderConfig, ObservationSpec, PolicyConfig
+from beacon.policy import PRESETS, DiffusionPolicy, EncoderConfig, ObservationSpec, PolicyConfig, save_policy
+from beacon.policy.deployment import DeploymentInfo
 
 SPEC = ObservationSpec(cameras={"front": (24, 24, 3)}, proprio={"pose": 3}, action_dim=2)
 TINY = PolicyConfig(
@@ -34,3 +37,21 @@ def observation(seed: int = 0, *lead: int) -> dict[str, Any]:
         "front": rng.integers(0, 256, (*lead, 24, 24, 3), dtype=np.uint8),
         "pose": rng.uniform(-1, 1, (*lead, 3)),
     }
+
+
+def save_sim_policy(folder: Path) -> Path:
+    """Write an untrained policy with the demo's observations and actions."""
+    proprio = {"robot0_eef_pos": 3, "robot0_eef_quat": 4, "robot0_gripper_qpos": 2}
+    spec = ObservationSpec(cameras={"agentview_image": (96, 96, 3)}, proprio=proprio, action_dim=4)
+    config = replace(PRESETS["cpu"], sampling_steps=2)
+    affine = {key: {"offset": [0.0] * n, "scale": [1.0] * n} for key, n in proprio.items()}
+    save_policy(
+        folder,
+        state=DiffusionPolicy(spec, config).state_dict(),
+        ema_state=None,
+        spec=spec,
+        config=config,
+        normalization={"actions": {"offset": [0.0] * 4, "scale": [1.0] * 4}, "proprio": affine},
+        deployment=DeploymentInfo(control_rate=20.0),
+    )
+    return folder

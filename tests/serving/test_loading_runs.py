@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from demonstrations import make_dataset
 from safetensors.torch import load_file, save_file
+from serving_inputs import save_sim_policy
 from tiny_runs import tiny_config
 
 import beacon
 from beacon import load_policy
 from beacon.errors import UserError
-from beacon.policy import PRESETS, DiffusionPolicy, ObservationSpec, save_policy
 from beacon.training import train
 
 README = Path(__file__).parent.parent.parent / "README.md"
@@ -46,18 +45,7 @@ def test_averages_that_are_nan_do_not_resume(source: Path, target: Path, tmp_pat
 def test_the_lines_of_the_readme_work_on_a_policy_of_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proprio = {"robot0_eef_pos": 3, "robot0_eef_quat": 4, "robot0_gripper_qpos": 2}
-    spec = ObservationSpec(cameras={"agentview_image": (96, 96, 3)}, proprio=proprio, action_dim=4)
-    config = replace(PRESETS["cpu"], sampling_steps=2)
-    affine = {key: {"offset": [0.0] * n, "scale": [1.0] * n} for key, n in {**proprio, "actions": 4}.items()}
-    save_policy(
-        tmp_path / "runs" / "beacon",
-        state=DiffusionPolicy(spec, config).state_dict(),
-        ema_state=None,
-        spec=spec,
-        config=config,
-        normalization={"actions": affine.pop("actions"), "proprio": affine},
-    )
+    save_sim_policy(tmp_path / "runs" / "beacon")
     monkeypatch.chdir(tmp_path)
     snippets = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     (snippet,) = [text for text in snippets if "policy.act" in text]

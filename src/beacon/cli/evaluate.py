@@ -31,7 +31,8 @@ def command(
     """Run a policy and report its success rate with a 95% Wilson interval.
 
     Args:
-        run: a run folder, or module:function that returns a policy.
+        run: a run folder, the address of a server (ws://127.0.0.1:8000), or module:function that returns a
+            policy.
         task: lift, stack, mug-cleanup or threading.
         domain: source, texture, texture-view, real-proxy, or a YAML file of your own.
         episodes: how many initial states.
@@ -85,7 +86,7 @@ def _default_out(run: str, config: EvaluateConfig) -> Path:
     name = f"{config.task}-{config.size}-{domain}-{config.region}-{config.seed}.json"
     if Path(run).is_dir():
         return Path(run) / "eval" / name
-    return Path("runs") / "eval" / run.replace(":", ".") / name
+    return Path("runs") / "eval" / run.replace("://", ".").replace(":", ".").replace("/", ".") / name
 
 
 def _other(compare: str, config: EvaluateConfig) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from beacon.policy.deployment import DeploymentInfo
 # What the leading axes of every array are: none, (T,), (B,) or (B, T).
 Axes = Literal["step", "history", "batch", "batch-history"]
 _LEADING = {"step": 0, "history": 1, "batch": 1, "batch-history": 2}
+LARGEST_VALUE = 1e15  # of proprioception, whatever its unit
 _NUMBERS = "biuf"  # dtype kinds: booleans, integers, floats
 
 
@@ -111,7 +112,7 @@ def _by_policy_name(
         else:
             missing.append(" or ".join(deployment.data_names(name)))
     if missing:
-        has = ", ".join(map(str, list(observation)[:20])) or "nothing"
+        has = ", ".join(str(key)[:40] for key in list(observation)[:20]) or "nothing"
         raise UserError(f"the observation lacks {', '.join(missing)}; it has {has}")
     return values
 
@@ -139,4 +140,6 @@ def _proprio(name: str, value: ArrayLike, size: int) -> NDArray[Any]:
     array = array.astype(np.float64, copy=False)
     if not np.isfinite(array).all():
         raise UserError(f"{name}: has values that are not finite (NaN or infinite)")
+    if np.abs(array).max(initial=0.0) > LARGEST_VALUE:
+        raise UserError(f"{name}: has values too large to be those of a robot")
     return array
