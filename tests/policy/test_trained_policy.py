@@ -428,3 +428,19 @@ def test_deep_json_and_a_name_with_nul_get_one_line(saved: tuple[Path, Diffusion
     last.write_bytes(b"\0")
     with pytest.raises(UserError, match="names no checkpoint"):
         load_policy(saved[0])
+
+
+def test_bfloat16_acts_nearly_the_same(
+    saved: tuple[Path, DiffusionPolicy, ModelEma], spec: ObservationSpec
+) -> None:
+    exact, coarse = load_policy(saved[0]), load_policy(saved[0])
+    coarse.use_precision("bfloat16")
+    seen = observation(spec, 3, 2)
+    difference = np.abs(exact.act(seen) - coarse.act(seen)) / np.array([1.0, 0.5, 3.0, 1.0])
+    assert 0 < difference.max() < 0.15
+    exact.reset(0)
+    again = load_policy(saved[0])
+    again.use_precision("float32")
+    np.testing.assert_array_equal(again.act(seen), exact.act(seen))
+    with pytest.raises(UserError, match="choose one of float32, bfloat16"):
+        coarse.use_precision("int4")  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -14,9 +14,11 @@ from torch import Tensor
 from beacon.errors import RunError, UserError
 from beacon.policy.config import ObservationSpec
 from beacon.policy.deployment import DeploymentInfo
-from beacon.policy.diffusion import DiffusionPolicy
+from beacon.policy.diffusion import DiffusionPolicy, SamplingPlan
 from beacon.policy.images import resize
 from beacon.policy.observations import Axes, PolicyInput, last_steps, read_observation
+
+Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class TrainedPolicy:
         self.policy = policy.eval().requires_grad_(False)
         self.normalization = normalization
         self.deployment = deployment or DeploymentInfo()
+        self._plan: SamplingPlan | None = None
         self.reset(seed)
 
     @property
@@ -190,13 +193,30 @@ class TrainedPolicy:
         """Chunks (B, horizon, A) in the robot's units, for what `prepare` gave and one generator a row."""
         with torch.inference_mode():
             condition = self.policy.encode(inputs.images, inputs.proprio).observation
-            chunk = self.policy.sample(condition, generators)
+            # The parameters are fixed, so what depends on them alone is computed once.
+            self._plan = self._plan or self.policy.plan_sampling()
+            chunk = self.policy.sample(condition, generators, plan=self._plan)
             actions: NDArray[np.float32] = (
                 self.normalization.actions.restore(chunk.cpu().double()).float().numpy()
             )
         if not np.isfinite(actions).all():
             raise RunError("the policy's actions are not finite (NaN or infinite): do not execute them")
         return actions
+
+    def use_precision(self, precision: Precision) -> None:
+        """Compute the denoiser in these numbers from now on.
+
+        ``bfloat16`` reads half the memory: on CPUs that have it built in (AVX-512 BF16, AMX) a chunk of the
+        paper's network takes about half the time, and actions differ by about one percent of their range. It
+        cannot be undone: load the policy again for ``float32``.
+
+        Args:
+            precision: float32, the numbers of training, or bfloat16.
+        """
+        if precision not in get_args(Precision):
+            raise UserError(f"precision {precision!r}: choose one of {', '.join(get_args(Precision))}")
+        self.policy.denoiser.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
+        self._plan = None
 
     def _generator(self, row: int) -> torch.Generator:
         if row not in self._generators:

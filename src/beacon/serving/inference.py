@@ -24,6 +24,7 @@ from beacon.serving.options import Limits
 log = logging.getLogger("beacon.serving")
 
 TRIALS, TRIAL_SECONDS = 3, 2.0  # of one number of threads, when the best one is looked for
+HOPELESS = 4.0  # times slower at the first trial than the best so far: no second one
 INTERNAL = "the server failed to compute this; its log says why"
 
 
@@ -167,7 +168,10 @@ class InferenceThread:
         most = torch.get_num_threads()
         for threads in sorted({1, most}):
             torch.set_num_threads(threads)
-            self._chunk_seconds()  # memory and kernels are set up
+            first = self._chunk_seconds()  # memory and kernels are set up
+            if self.trials and first > HOPELESS * min(self.trials.values()):
+                self.trials[threads] = first
+                break
             times: list[float] = []
             while len(times) < TRIALS and sum(times) < TRIAL_SECONDS:
                 times.append(self._chunk_seconds())
