@@ -216,6 +216,10 @@ class TrainedPolicy:
         if precision not in get_args(Precision):
             raise UserError(f"precision {precision!r}: choose one of {', '.join(get_args(Precision))}")
         self.policy.denoiser.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
+        self.parameters_changed()
+
+    def parameters_changed(self) -> None:
+        """Say that the network's parameters are other ones than at the last ``act``."""
         self._plan = None
 
     def _generator(self, row: int) -> torch.Generator:
