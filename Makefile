@@ -27,7 +27,9 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	  else echo "make: the venv module is missing; run: sudo apt-get install python3-venv"; exit 2; fi; }
 	@scripts/system-packages.sh $(SYSTEM)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,sim,zarr]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,export,report,serve,sim,zarr]'
+	# Its declared numpy<2 and missing typing_extensions would hold the rest back.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt openpi-client
 	@touch $(STAMP)
 
 demo: $(STAMP)
@@ -46,6 +48,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/serving.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py

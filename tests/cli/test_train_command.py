@@ -239,7 +239,7 @@ def no_policy(folder: Path) -> None:
     [
         (damage_json, "trainer.json: missing or damaged"),
         (damage_tensors, "optimizer.safetensors: damaged"),
-        (other_shapes, "ema.safetensors: belongs to a policy with other parameters"),
+        (other_shapes, "ema.safetensors: denoiser.down.0.0.first.conv.bias has shape"),
         (missing_moments, "optimizer.safetensors: belongs to a policy with other parameters"),
         (other_run, "is of a run with another configuration"),
         (other_method, "the checkpoint belongs to other data or another method"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from policy_inputs import random_batch
 
 from beacon.errors import UserError
 from beacon.policy import PRESETS, DiffusionPolicy, ModelEma, ObservationSpec, PolicyConfig
-from beacon.policy.noise import draw_timesteps, make_scheduler
+from beacon.policy.noise import ddim_updates, draw_timesteps, make_scheduler
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -266,3 +268,32 @@ def test_compiled_networks_agree(spec: ObservationSpec, config: PolicyConfig) ->
     policy.compile(backend="eager")  # tracing is ours to get right; generating code takes minutes
     torch.testing.assert_close(losses(policy, 2, 2), want, rtol=1e-4, atol=1e-5)
     assert list(policy.state_dict()) == names
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "sample"])
+@pytest.mark.parametrize("clip", [True, False])
+@pytest.mark.parametrize("schedule", ["squaredcos_cap_v2", "linear"])
+def test_our_ddim_steps_have_the_bits_of_diffusers(prediction: Any, clip: bool, schedule: Any) -> None:
+    config = replace(
+        PRESETS["cpu"], prediction=prediction, clip_sample=clip, schedule=schedule, train_timesteps=100
+    )
+    scheduler = make_scheduler(config, "ddim")
+    for steps in (1, 5, 10, 100):
+        scheduler.set_timesteps(steps)
+        generator = torch.Generator().manual_seed(steps)
+        actions = torch.randn(3, 16, 4, generator=generator)
+        for step, update in zip(scheduler.timesteps.tolist(), ddim_updates(scheduler), strict=True):
+            predicted = torch.randn(3, 16, 4, generator=generator) * 2
+            want = scheduler.step(predicted, step, actions, return_dict=False)[0]
+            actions = update(predicted, actions, config)
+            assert torch.equal(actions, want)
+
+
+@pytest.mark.parametrize("sampler", ["ddim", "ddpm"])
+def test_a_plan_changes_no_bit(spec: ObservationSpec, config: PolicyConfig, sampler: Any) -> None:
+    policy = DiffusionPolicy(spec, replace(config, sampler=sampler), seed=1)
+    condition = torch.randn(3, policy.condition_dim, generator=torch.Generator().manual_seed(0))
+    plan = policy.plan_sampling()
+    for _ in range(2):  # it can be used again
+        with_plan = policy.sample(condition, torch.Generator().manual_seed(5), plan=plan)
+        assert torch.equal(with_plan, policy.sample(condition, torch.Generator().manual_seed(5)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from beacon.errors import RunError, UserError
 from beacon.policy import (
@@ -20,6 +22,7 @@ from beacon.policy import (
     load_policy,
     save_policy,
 )
+from beacon.policy.deployment import DeploymentInfo
 
 NORMALIZATION = {
     "actions": {"offset": [0.0, 1.0, -2.0, 0.5], "scale": [1.0, 0.5, 3.0, 0.0]},
@@ -118,7 +121,7 @@ def test_batched_and_unbatched_and_seeds(
     assert not np.array_equal(together, second)  # the next look has fresh noise
     for row in range(3):
         policy.reset([7 + row])
-        alone = policy.act({k: v[row] for k, v in seen.items()})
+        alone = policy.act({k: v[row] for k, v in seen.items()}, axes="history")
         assert alone.shape == (4, 4)
         np.testing.assert_allclose(alone, together[row], rtol=1e-3, atol=1e-4)
     policy.reset(7)
@@ -136,9 +139,9 @@ def test_histories_of_any_length_and_images_of_any_size(
 ) -> None:
     policy = load_policy(saved[0])
 
-    def act(seen: dict[str, Any]) -> Any:
+    def act(seen: dict[str, Any], axes: Any = "history") -> Any:
         policy.reset(0)
-        return policy.act(seen)
+        return policy.act(seen, axes=axes)
 
     one = observation(spec, 1)
     twice = {k: np.concatenate([v, v]) for k, v in one.items()}
@@ -146,7 +149,7 @@ def test_histories_of_any_length_and_images_of_any_size(
     want = act(twice)
     np.testing.assert_array_equal(act(one), want)  # padded with its first step
     np.testing.assert_array_equal(act(longer), want)  # the last steps count
-    np.testing.assert_array_equal(act({k: v[0] for k, v in one.items()}), want)  # a step without history
+    np.testing.assert_array_equal(act({k: v[0] for k, v in one.items()}, None), want)  # a single step
     np.testing.assert_array_equal(act({**one, "unused": np.zeros(3)}), want)
     doubled = {k: v.repeat(2, 1).repeat(2, 2) if k in spec.cameras else v for k, v in one.items()}
     assert act(doubled).shape == want.shape
@@ -185,8 +188,6 @@ def test_missing_and_damaged_files_get_one_clear_line(saved: tuple[Path, Diffusi
     with pytest.raises(UserError, match=r"ema\.safetensors: damaged"):
         load_policy(run)
     torch_free = {"nothing": torch.zeros(1)}
-    from safetensors.torch import save_file
-
     save_file(torch_free, step / "ema.safetensors")
     with pytest.raises(UserError, match="parameters are missing"):
         load_policy(run)
@@ -201,9 +202,15 @@ def test_missing_and_damaged_files_get_one_clear_line(saved: tuple[Path, Diffusi
         ("[]", "not a description"),
         ("{}", "spec, config, normalization is missing"),
         (json.dumps(description | {"format": 99}), "format 99"),
-        (json.dumps(description | {"config": {"colour": 1}}), "there is no such option"),
+        (
+            json.dumps(description | {"config": {"colour": 1}}),
+            r"config\.colour: there is no such",
+        ),
         (json.dumps(description | {"normalization": {"actions": {}}}), "normalisation"),
-        (json.dumps(description | {"spec": {"cameras": 3}}), "observations.cameras: a mapping expected"),
+        (
+            json.dumps(description | {"spec": {"cameras": 3}}),
+            r"spec\.cameras: a mapping expected",
+        ),
     ]:
         (step / "policy.json").write_text(content)
         with pytest.raises(UserError, match=message):
@@ -246,3 +253,194 @@ def test_gradients_are_off(saved: tuple[Path, DiffusionPolicy, ModelEma]) -> Non
     policy = load_policy(saved[0])
     assert isinstance(policy, TrainedPolicy)
     assert not any(p.requires_grad for p in policy.policy.parameters())
+
+
+def test_a_batch_is_never_taken_for_a_history(
+    saved: tuple[Path, DiffusionPolicy, ModelEma], spec: ObservationSpec
+) -> None:
+    policy = load_policy(saved[0])
+    two = observation(spec, 2)
+    with pytest.raises(UserError, match="may be a history or a batch: say axes='history'"):
+        policy.act(two)
+    policy.reset(3)
+    batch = policy.act(two, axes="batch")
+    assert batch.shape == (2, 4, 4)
+    policy.reset(3)
+    np.testing.assert_array_equal(policy.act({k: v[:, None] for k, v in two.items()}), batch)
+    assert policy.act(two, axes="history").shape == (4, 4)
+    assert policy.predict(two, axes="batch").shape == (2, 8, 4)
+    policy.reset(3)
+    np.testing.assert_array_equal(policy.predict(two, axes="batch")[:, :4], batch)
+    for axes, message in [("step", "mean 0 leading axes"), ("batch-history", "mean 2"), ("rows", "choose")]:
+        with pytest.raises(UserError, match=message):
+            policy.act(two, axes=axes)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="3 rows for 2 observations"):
+        policy.act(two, axes="batch", rows=[0, 1, 2])
+
+
+def test_what_is_not_finite_or_not_a_number_is_refused_by_name(
+    saved: tuple[Path, DiffusionPolicy, ModelEma], spec: ObservationSpec
+) -> None:
+    policy = load_policy(saved[0])
+    good = observation(spec)
+    for value, message in [
+        ([0.0, np.nan, 0.0], "pose: has values that are not finite"),
+        ([0.0, np.inf, 0.0], "pose: has values that are not finite"),
+        ([1e300, 0.0, 0.0], "pose: has values too large"),
+        (["a", "b", "c"], "pose: numbers expected"),
+        ([1j, 0, 0], "pose: numbers expected, not complex128"),
+        ([[1.0], [1.0, 2.0]], "pose: values"),
+        (np.array([object()] * 3), "pose: numbers expected, not object"),
+    ]:
+        with pytest.raises(UserError, match=message):
+            policy.act(good | {"pose": value})
+
+
+def test_names_of_the_data_are_understood(
+    tmp_path: Path, spec: ObservationSpec, config: PolicyConfig
+) -> None:
+    policy = DiffusionPolicy(spec, config, seed=1)
+    deployment = DeploymentInfo(
+        rename={"agentview_image": "front", "joint_pose": "pose", "eef_pose": "pose"}, control_rate=20.0
+    )
+    save_policy(
+        tmp_path,
+        state=policy.state_dict(),
+        ema_state=None,
+        spec=spec,
+        config=config,
+        normalization=NORMALIZATION,
+        deployment=deployment,
+    )
+    loaded = load_policy(tmp_path)
+    assert loaded.deployment == deployment
+    seen = observation(spec)
+    want = loaded.act(seen)
+    renamed = dict(seen)
+    renamed["agentview_image"], renamed["eef_pose"] = renamed.pop("front"), renamed.pop("pose")
+    loaded.reset(0)
+    np.testing.assert_array_equal(loaded.act(renamed), want)
+    with pytest.raises(UserError, match="front and agentview_image are the same observation"):
+        loaded.act(seen | {"agentview_image": seen["front"]})
+    with pytest.raises(UserError, match="lacks pose or eef_pose or joint_pose"):
+        loaded.act({key: value for key, value in seen.items() if key != "pose"})
+
+
+def test_saved_files_have_the_mode_that_umask_says(
+    tmp_path: Path, spec: ObservationSpec, config: PolicyConfig
+) -> None:
+    for mask, mode in [(0o022, 0o644), (0o007, 0o660)]:
+        previous = os.umask(mask)
+        try:
+            save(tmp_path / str(mask), DiffusionPolicy(spec, config), ModelEma(DiffusionPolicy(spec, config)))
+        finally:
+            os.umask(previous)
+        for file in (tmp_path / str(mask)).iterdir():
+            assert file.stat().st_mode & 0o777 == mode, file
+
+
+def test_nan_in_files_is_refused_at_loading(saved: tuple[Path, DiffusionPolicy, ModelEma]) -> None:
+    step = saved[0] / "checkpoints" / "100"
+    description = json.loads((step / "policy.json").read_text())
+    for number in (float("nan"), float("inf")):
+        bad = json.loads(json.dumps(description))
+        bad["normalization"]["proprio"]["pose"]["scale"][1] = number
+        (step / "policy.json").write_text(json.dumps(bad))
+        with pytest.raises(UserError, match="normalisation of pose: has values that are not finite"):
+            load_policy(saved[0])
+    (step / "policy.json").write_text(json.dumps(description))
+    tensors = load_file(step / "ema.safetensors")
+    name = sorted(tensors)[3]
+    tensors[name].view(-1)[0] = float("nan")
+    save_file(tensors, step / "ema.safetensors")
+    with pytest.raises(UserError, match=f"ema.safetensors: {name} has values that are not finite"):
+        load_policy(saved[0])
+    load_policy(saved[0], ema=False)
+
+
+def test_a_header_that_is_too_large_is_refused_before_it_is_read(
+    saved: tuple[Path, DiffusionPolicy, ModelEma],
+) -> None:
+    step = saved[0] / "checkpoints" / "100"
+    entry = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    header = json.dumps({f"t{number}": entry for number in range(100_000)}).encode()
+    (step / "ema.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(UserError, match=r"ema\.safetensors: damaged, its header says"):
+        load_policy(saved[0])
+    (step / "ema.safetensors").write_bytes(b"\xff" * 8)
+    with pytest.raises(UserError, match=r"ema\.safetensors: damaged"):
+        load_policy(saved[0])
+
+
+DAMAGES: list[tuple[tuple[str, ...], Any]] = [
+    (("config", "obs_steps"), 1.5),
+    (("config", "obs_steps"), None),
+    (("config", "horizon"), "8"),
+    (("config", "train_timesteps"), 10**9),
+    (("config", "mlp_blocks"), 10**7),
+    (("config", "channels"), 5),
+    (("config", "channels"), [[16], 24]),
+    (("config", "channels"), [16, 10**9]),
+    (("config", "encoder"), []),
+    (("config", "encoder", "widths"), [8, 8, 8]),
+    (("config", "encoder", "crop"), float("nan")),
+    (("config", "sampler"), "pickle"),
+    (("spec", "action_dim"), -1),
+    (("spec", "action_dim"), 10**12),
+    (("spec", "cameras", "front"), [24, 24]),
+    (("spec", "cameras", "front"), [10**6, 10**6, 3]),
+    (("spec", "proprio", "pose"), "3"),
+    (("spec", "proprio"), None),
+    (("normalization",), 3),
+    (("normalization", "actions", "scale"), "abcd"),
+    (("normalization", "actions", "scale"), [[1.0]]),
+    (("normalization", "proprio"), []),
+    (("deployment",), 7),
+    (("deployment", "rename"), {"a": 3}),
+    (("deployment", "control_rate"), -1.0),
+    (("format",), [1]),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), DAMAGES)
+def test_a_damaged_description_gets_one_line(
+    saved: tuple[Path, DiffusionPolicy, ModelEma], path: tuple[str, ...], value: Any
+) -> None:
+    file = saved[0] / "checkpoints" / "100" / "policy.json"
+    description = json.loads(file.read_text())
+    inner = description
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    file.write_text(json.dumps(description))
+    with pytest.raises(UserError, match=r"policy\.json") as raised:
+        load_policy(saved[0])
+    assert "\n" not in str(raised.value)
+
+
+def test_deep_json_and_a_name_with_nul_get_one_line(saved: tuple[Path, DiffusionPolicy, ModelEma]) -> None:
+    step = saved[0] / "checkpoints" / "100"
+    (step / "policy.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match=r"policy\.json: damaged"):
+        load_policy(saved[0])
+    last = saved[0] / "checkpoints" / "last"
+    last.unlink()
+    last.write_bytes(b"\0")
+    with pytest.raises(UserError, match="names no checkpoint"):
+        load_policy(saved[0])
+
+
+def test_bfloat16_acts_nearly_the_same(
+    saved: tuple[Path, DiffusionPolicy, ModelEma], spec: ObservationSpec
+) -> None:
+    exact, coarse = load_policy(saved[0]), load_policy(saved[0])
+    coarse.use_precision("bfloat16")
+    seen = observation(spec, 3, 2)
+    difference = np.abs(exact.act(seen) - coarse.act(seen)) / np.array([1.0, 0.5, 3.0, 1.0])
+    assert 0 < difference.max() < 0.15
+    exact.reset(0)
+    again = load_policy(saved[0])
+    again.use_precision("float32")
+    np.testing.assert_array_equal(again.act(seen), exact.act(seen))
+    with pytest.raises(UserError, match="choose one of float32, bfloat16"):
+        coarse.use_precision("int4")  # type: ignore[arg-type]

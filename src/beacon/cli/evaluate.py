@@ -32,7 +32,8 @@ def command(
     """Run a policy and report its success rate with a 95% Wilson interval.
 
     Args:
-        run: a run folder, or module:function that returns a policy.
+        run: a run folder, the address of a server (ws://127.0.0.1:8000), or module:function that returns a
+            policy.
         task: lift, stack, mug-cleanup, threading, an installed one, or module:Class of your own.
         domain: source, texture, texture-view, real-proxy, an installed one, or a YAML file of your own.
         episodes: how many initial states.
@@ -93,7 +94,12 @@ def _default_out(run: str, config: EvaluateConfig) -> Path:
     }
     if Path(run).is_dir():
         return evaluation_file(Path(run), **setting)
-    return Path("runs") / "eval" / run.replace(":", ".") / evaluation_name(**setting)
+    return (
+        Path("runs")
+        / "eval"
+        / run.replace("://", ".").replace(":", ".").replace("/", ".")
+        / evaluation_name(**setting)
+    )
 
 
 def _other(compare: str, config: EvaluateConfig) -> dict[str, Any]:

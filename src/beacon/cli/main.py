@@ -17,6 +17,8 @@ VERBS = {
     "generate": "demonstrations in simulation",
     "train": "a policy from source and target demonstrations",
     "evaluate": "success rates of a policy in simulation",
+    "serve": "a policy for robots' programs, by openpi's websocket protocol",
+    "export": "a policy alone, in one folder to hand on",
     "weights": "which demonstrations a run kept, which it let fade; choose by them",
     "report": "one page that shows what runs did: success, weights, demonstrations",
     "suite": "the paper's experiments as grids of runs, and their tables",

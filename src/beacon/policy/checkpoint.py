@@ -1,6 +1,6 @@
 """A policy on disk: two safetensors files and one JSON file in a folder, nothing that runs code when read.
 
-policy.json          spec, config, normalization, preset, versions
+policy.json          spec, config, normalization, deployment, preset, versions
 policy.safetensors   the parameters as trained
 ema.safetensors      their moving average, what ``load_policy`` takes when it is there
 """
@@ -8,27 +8,43 @@ ema.safetensors      their moving average, what ``load_policy`` takes when it is
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from beacon import __version__
 from beacon.errors import RunError, UserError
+from beacon.plain import from_plain, to_plain
 from beacon.policy.config import ObservationSpec, PolicyConfig
+from beacon.policy.deployment import DeploymentInfo
 from beacon.policy.diffusion import DiffusionPolicy
+from beacon.policy.tensor_files import check_header, load_parameters, load_tensors, save_tensors
 from beacon.policy.trained import Normalization, TrainedPolicy
 from beacon.runs.checkpoints import find_checkpoint as find_checkpoint
 from beacon.runs.layout import DESCRIPTION
 
+__all__ = [
+    "DESCRIPTION",
+    "EMA",
+    "RAW",
+    "find_checkpoint",
+    "load_policy",
+    "load_tensors",
+    "load_weights",
+    "read_description",
+    "save_policy",
+    "save_tensors",
+]
+
 FORMAT = 1
 RAW, EMA = "policy.safetensors", "ema.safetensors"
+LARGEST_DESCRIPTION = 2**24  # bytes
+# What no policy has, and what would take the machine's memory or minutes if a damaged file said it.
+LARGEST_NUMBER, LARGEST_SIDE, LARGEST_TIMESTEPS, LARGEST_BLOCKS = 10**6, 2**14, 10**5, 10**3
 
 
 def save_policy(
@@ -40,12 +56,20 @@ def save_policy(
     config: PolicyConfig,
     normalization: Mapping[str, Any],
     preset: str | None = None,
+    deployment: DeploymentInfo | None = None,
 ) -> None:
-    """Write a policy into ``folder``, which is made if need be.
+    """Write a policy.
 
-    ``state`` and ``ema_state`` are ``DiffusionPolicy.state_dict()`` and ``ModelEma.state_dict()``.
-    ``normalization`` is ``{"actions": {"offset": [...], "scale": [...]}, "proprio": {key: the same}}``, where
-    normalised = (x - offset) / scale, and a scale of 0 marks a constant (0 normalised, ``offset`` back).
+    Args:
+        folder: where; it is made if need be.
+        state: ``DiffusionPolicy.state_dict()``.
+        ema_state: ``ModelEma.state_dict()``, or None.
+        spec: names and shapes of observations and actions.
+        config: what the network is made of.
+        normalization: ``{"actions": {"offset": [...], "scale": [...]}, "proprio": {key: the same}}``, where
+            normalised = (x - offset) / scale; a scale of 0 marks a constant (0 normalised, ``offset`` back).
+        preset: name of the preset that ``config`` started from.
+        deployment: names in the training data, control rate, names of the action's values.
     """
     folder = Path(folder)
     Normalization.from_dict(normalization, spec)
@@ -54,6 +78,7 @@ def save_policy(
         "spec": spec.to_dict(),
         "config": config.to_dict(),
         "normalization": normalization,
+        "deployment": to_plain(deployment or DeploymentInfo()),
         "preset": preset,
         "versions": {"beacon": __version__, "torch": str(torch.__version__)},
     }
@@ -68,16 +93,29 @@ def save_policy(
 
 
 def load_policy(path: str | Path, *, device: str | torch.device = "cpu", ema: bool = True) -> TrainedPolicy:
-    """A policy that acts, from a run folder (its newest checkpoint) or from a checkpoint folder itself."""
+    """A policy that acts.
+
+    Args:
+        path: a run folder (its newest checkpoint counts), a checkpoint folder, or what `beacon export` wrote.
+        device: where to compute.
+        ema: take the averaged parameters when they are there.
+    """
     folder = find_checkpoint(path)
     description = read_description(folder)
-    spec = ObservationSpec.from_dict(description["spec"])
-    config = PolicyConfig.from_dict(description["config"])
-    normalization = Normalization.from_dict(description["normalization"], spec)
+    file = folder / DESCRIPTION
+    spec = from_plain(ObservationSpec, description["spec"], f"{file}: spec")
+    config = from_plain(PolicyConfig, description["config"], f"{file}: config")
+    deployment = from_plain(DeploymentInfo, description.get("deployment") or {}, f"{file}: deployment")
+    _check_sizes(file, spec, config)
+    try:
+        normalization = Normalization.from_dict(description["normalization"], spec)
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None
+    weights = folder / (EMA if ema and (folder / EMA).exists() else RAW)
+    check_header(weights, _shapes(spec, config))
     policy = DiffusionPolicy(spec, config)
-    file = folder / (EMA if ema and (folder / EMA).exists() else RAW)
-    load_weights(policy, file)
-    return TrainedPolicy(policy.to(device), normalization)
+    load_weights(policy, weights)
+    return TrainedPolicy(policy.to(device), normalization, deployment=deployment)
 
 
 def read_description(folder: str | Path) -> dict[str, Any]:
@@ -85,7 +123,7 @@ def read_description(folder: str | Path) -> dict[str, Any]:
     file = Path(folder) / DESCRIPTION
     try:
         description = json.loads(_read_text(file))
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"{file}: damaged, not JSON ({error})") from error
     if not isinstance(description, dict):
         raise UserError(f"{file}: damaged, not a description of a policy")
@@ -98,43 +136,43 @@ def read_description(folder: str | Path) -> dict[str, Any]:
     return description
 
 
-def save_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors; a full disk is an ``OSError`` like any other."""
-    plain = {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
-    try:
-        save_file(plain, file)
-    except SafetensorError as error:
-        if system := re.search(r"os error (\d+)", str(error)):  # as "No space left on device (os error 28)"
-            number = int(system[1])
-            raise OSError(number, os.strerror(number)) from error
-        raise OSError(str(error)) from error
-
-
-def load_tensors(file: Path) -> dict[str, Tensor]:
-    """Read a safetensors file, with one clear line when it is missing or damaged."""
-    try:
-        return load_file(file)
-    except FileNotFoundError as error:
-        raise UserError(f"{file}: there is no such file") from error
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{file}: damaged, not a readable safetensors file ({error})") from error
-
-
 def load_weights(policy: DiffusionPolicy, file: Path) -> None:
-    """Load a policy's parameters and check that they are this policy's."""
-    found, wanted = load_tensors(file), policy.state_dict()
-    if missing := sorted(set(wanted) - set(found)):
-        raise UserError(f"{file}: {len(missing)} parameters are missing, such as {missing[0]}")
-    if unknown := sorted(set(found) - set(wanted)):
-        raise UserError(f"{file}: {len(unknown)} parameters are not this policy's, such as {unknown[0]}")
-    for name, value in wanted.items():
-        if found[name].shape != value.shape:
-            raise UserError(f"{file}: {name} has shape {tuple(found[name].shape)}, not {tuple(value.shape)}")
-    policy.load_state_dict(found)
+    """Load a policy's parameters; they must be this policy's, and finite."""
+    policy.load_state_dict(load_parameters(file, policy.state_dict()))
+
+
+def _shapes(spec: ObservationSpec, config: PolicyConfig) -> dict[str, Tensor]:
+    """Names and shapes of a policy's parameters, without the memory that a damaged file may ask for."""
+    plain = replace(config, encoder=replace(config.encoder, whiten=False))  # a constant, no parameter
+    with torch.device("meta"):
+        return DiffusionPolicy(spec, plain).state_dict()
+
+
+def _check_sizes(file: Path, spec: ObservationSpec, config: PolicyConfig) -> None:
+    for name, shape in spec.cameras.items():
+        if max(shape) > LARGEST_SIDE:
+            raise UserError(f"{file}: damaged, camera {name!r} has images of {shape}")
+    if config.train_timesteps > LARGEST_TIMESTEPS or config.mlp_blocks > LARGEST_BLOCKS:
+        raise UserError(
+            f"{file}: damaged, {config.train_timesteps} diffusion steps and {config.mlp_blocks} blocks"
+        )
+    counts = [spec.action_dim, *spec.proprio.values(), *_integers(to_plain(config))]
+    if max(counts) > LARGEST_NUMBER:
+        raise UserError(f"{file}: damaged, a size of {max(counts)}")
+
+
+def _integers(value: Any) -> list[int]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [number for item in value for number in _integers(item)]
+    return [value] if isinstance(value, int) else []
 
 
 def _read_text(file: Path) -> str:
     try:
+        if file.stat().st_size > LARGEST_DESCRIPTION:
+            raise UserError(f"{file}: damaged, {file.stat().st_size} bytes")
         return file.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise UserError(f"{file}: there is no such file") from error

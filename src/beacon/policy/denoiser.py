@@ -45,10 +45,20 @@ class FilmConditioning(nn.Module):
         projected: Tensor = self.from_condition(mish(condition))
         return projected
 
+    def project_steps(self, timesteps: Tensor) -> Tensor:
+        """The diffusion step's part of all scales and shifts: (D, B) or (D, 1) -> (D, B or 1, F)."""
+        waves = step_embedding(timesteps, self.step_dim).to(self.hidden.weight.dtype)
+        embedding = self.output(mish(self.hidden(waves)))
+        projected: Tensor = self.from_step(mish(embedding))
+        return projected
+
     def forward(self, timesteps: Tensor, projected: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Timesteps (D, B) or (D, 1), projected (B, F) -> scale, shift (D * B, 1, width) of every block."""
-        embedding = self.output(mish(self.hidden(step_embedding(timesteps, self.step_dim))))
-        film = (self.from_step(mish(embedding)) + projected).flatten(0, 1).unsqueeze(1)  # (D * B, 1, F)
+        return self.join(self.project_steps(timesteps), projected)
+
+    def join(self, steps: Tensor, projected: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """What `project_steps` and `project` gave -> scale, shift (D * B, 1, width) of every block."""
+        film = (steps + projected).flatten(0, 1).unsqueeze(1)  # (D * B, 1, F)
         parts = film.split([width for width in self.widths for _ in range(2)], dim=-1)
         return list(zip(parts[::2], parts[1::2], strict=True))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,6 +24,40 @@ def make_scheduler(config: PolicyConfig, sampler: Literal["ddpm", "ddim"] | None
     if (sampler or config.sampler) == "ddim":
         return DDIMScheduler(**options)
     return DDPMScheduler(**options)
+
+
+class DdimUpdate(NamedTuple):
+    """Constants of one DDIM step t -> s (Song et al. 2021, eq. 12, sigma = 0), a the cumulative product."""
+
+    signal: Tensor  # sqrt(a_t)
+    noise: Tensor  # sqrt(1 - a_t)
+    next_signal: Tensor  # sqrt(a_s)
+    next_noise: Tensor  # sqrt(1 - a_s)
+
+    def __call__(self, predicted: Tensor, actions: Tensor, config: PolicyConfig) -> Tensor:
+        """The chunk at s from what the denoiser predicted at t, by diffusers' operations in their order."""
+        if config.prediction == "epsilon":
+            clean, noise = (actions - self.noise * predicted) / self.signal, predicted
+        else:
+            clean, noise = predicted, (actions - self.signal * predicted) / self.noise
+        if config.clip_sample:
+            clean = clean.clamp(-1.0, 1.0)
+        return self.next_signal * clean + self.next_noise * noise
+
+
+def ddim_updates(scheduler: Any) -> list[DdimUpdate]:
+    """The constants of every step of a DDIM scheduler whose timesteps are set, rounded as it rounds them."""
+    stride = scheduler.config.num_train_timesteps // scheduler.num_inference_steps
+    updates = []
+    for step in scheduler.timesteps.tolist():
+        here = scheduler.alphas_cumprod[step]
+        there = scheduler.alphas_cumprod[step - stride] if step >= stride else scheduler.final_alpha_cumprod
+        # diffusers subtracts the variance of the noise, which is zero here.
+        none = (0.0 * here) ** 2
+        updates.append(
+            DdimUpdate(here**0.5, (1 - here) ** 0.5, there**0.5, (1 - there - none) ** 0.5),
+        )
+    return updates
 
 
 def draw_timesteps(

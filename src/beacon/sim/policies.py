@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -37,9 +38,15 @@ class Policy(Protocol):
         """Start random numbers again from a seed, or from one seed a row if ``act`` takes ``rows``."""
 
 
+# Policies that are named by an address: what comes before "://" -> the class that is given the address.
+ADDRESSES = {"ws": "beacon.serving.remote:RemotePolicy", "wss": "beacon.serving.remote:RemotePolicy"}
+
+
 def load(spec: str | Path) -> Policy:
-    """A run folder, or ``module:function`` where the function returns a policy."""
+    """A run folder, the address of a policy server, or ``module:function`` that returns a policy."""
     text = str(spec)
+    if (scheme := text.partition("://")[0]) in ADDRESSES and scheme != text:
+        return _load_address(text, ADDRESSES[scheme])
     if Path(text).exists():
         from beacon.policy import load_policy
 
@@ -57,6 +64,17 @@ def load(spec: str | Path) -> Policy:
         raise UserError(f"the policy '{text}' lacks {', '.join(missing)}")
     policy: Policy = made
     return policy
+
+
+def _load_address(address: str, home: str) -> Policy:
+    module, _, name = home.partition(":")
+    try:
+        remote: Policy = getattr(import_module(module), name)(address)
+    except ImportError:
+        raise UserError(
+            f"{address}: needs websockets and msgpack: pip install 'beacon-cotraining[serve]'"
+        ) from None
+    return remote
 
 
 def keeps_rows(policy: Policy) -> bool:

@@ -29,8 +29,10 @@ from beacon.policy.checkpoint import (
     save_policy,
     save_tensors,
 )
+from beacon.policy.deployment import DeploymentInfo
 from beacon.policy.diffusion import DiffusionPolicy
 from beacon.policy.ema import ModelEma
+from beacon.policy.tensor_files import load_parameters
 from beacon.runs.checkpoints import Checkpoints, find_checkpoint
 from beacon.runs.layout import step_name
 
@@ -58,6 +60,7 @@ def save_checkpoint(
     preset: str,
     configuration: str,
     keep: int,
+    deployment: DeploymentInfo | None = None,
 ) -> Path:
     """Write checkpoint ``folder/<step>``, point ``last`` at it, and remove all but the newest ``keep``.
 
@@ -83,6 +86,7 @@ def save_checkpoint(
                 config=policy.config,
                 normalization=normalization,
                 preset=preset,
+                deployment=deployment,
             )
         except RunError as error:  # `saving` says what became of the checkpoint
             raise error.__cause__ or error from None
@@ -115,9 +119,7 @@ def load_checkpoint(
             f"{folder}: is of a run with another configuration; the run cannot be resumed with it"
         )
     load_weights(policy, folder / RAW)
-    averages = load_tensors(folder / EMA)
-    _check_shapes(averages, dict(policy.named_parameters()), folder / EMA)
-    ema.load_state_dict(averages)
+    ema.load_state_dict(load_parameters(folder / EMA, dict(policy.named_parameters())))
     _load_optimizer(optimizer, policy, load_tensors(folder / OPTIMIZER), folder / OPTIMIZER)
     state = {name: value.numpy() for name, value in load_tensors(folder / METHOD).items()}
     return progress, state

@@ -22,7 +22,7 @@ from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoin
 from beacon.training.checkpoint_schedule import CheckpointSchedule
 from beacon.training.config import TrainConfig
 from beacon.training.devices import choose_device
-from beacon.training.loading import load_training_data, load_validation_set
+from beacon.training.loading import deployment_info, load_training_data, load_validation_set
 from beacon.training.metrics import Metrics, RunningMeans, check_loggers
 from beacon.training.optimization import diverged, half_squared_norm, learning_rate, make_optimizer
 from beacon.training.reference import TrainedReference, fit_reference
@@ -306,4 +306,5 @@ class Trainer:
             preset=self.config.preset,
             configuration=self.config.digest(),
             keep=self.config.run.keep,
+            deployment=deployment_info(self.config.data, self.windows.sets[self.domains.target_index or 0]),
         )

@@ -1,0 +1,43 @@
+"""``beacon export RUN OUT``: a policy alone, in one folder to hand on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from beacon.cli.parsing import parse
+
+DESCRIPTION = "Write a policy alone into a folder: parameters, description, provenance and a card."
+
+
+@dataclass(frozen=True)
+class ExportCommand:
+    """Options of the command line."""
+
+    # A run folder, or a checkpoint.
+    run: tyro.conf.Positional[Path]
+    # The folder to write; it must not exist.
+    out: tyro.conf.Positional[Path]
+    # Licence of the parameters, as an SPDX name such as apache-2.0 or cc-by-4.0.
+    license: str | None = None
+    # Also write the policy as one ONNX graph, compared with the original (DDIM only).
+    onnx: bool = False
+
+
+def main(arguments: list[str]) -> int:
+    """Parse and run."""
+    try:
+        command: ExportCommand = parse(
+            ExportCommand, arguments, prog="beacon export", description=DESCRIPTION
+        )
+    except SystemExit:  # help was printed
+        return 0
+    from beacon.serving.export import ExportOptions, export_policy
+
+    report = export_policy(command.run, command.out, ExportOptions(command.license, command.onnx))
+    print(f"the policy is in {command.out} (SHA-256 {report['sha256'][:16]}); loaded again, it does the same")
+    if "onnx_difference" in report:
+        print(f"policy.onnx: actions differ by at most {report['onnx_difference']:.1e} of their range")
+    return 0

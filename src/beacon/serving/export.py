@@ -1,0 +1,112 @@
+"""A policy alone, in one folder to hand on: parameters, description, where it comes from, a card.
+
+policy.json, policy.safetensors   what `beacon.load_policy`, `beacon serve` and `beacon evaluate` read
+provenance.json                   training data with hashes, method, success rates, versions
+README.md                         the same for people, as model hubs show it
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beacon import __version__
+from beacon.errors import RunError, UserError
+from beacon.files import sync, writing
+from beacon.policy import load_policy, save_policy
+from beacon.policy.checkpoint import find_checkpoint, read_description
+from beacon.policy.trained import TrainedPolicy
+from beacon.serving.card import write_card
+from beacon.serving.protocol import fingerprint
+from beacon.serving.provenance import read_provenance
+
+PROVENANCE, CARD, ONNX = "provenance.json", "README.md", "policy.onnx"
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What a policy's folder says and holds besides the policy."""
+
+    license: str | None = None  # of the parameters, as an SPDX name; None: not stated
+    onnx: bool = False  # also write the policy as one ONNX graph
+
+
+def export_policy(run: Path, out: Path, options: ExportOptions) -> dict[str, Any]:
+    """Write the policy of a run into the new folder ``out``, load it again and compare what it does.
+
+    Args:
+        run: a run folder, or a checkpoint.
+        out: where; must not exist.
+        options: licence and further formats.
+
+    Returns:
+        What was compared: ``sha256`` of the policy and, with ONNX, the largest difference of an action.
+    """
+    if out.exists() or out.is_symlink():
+        raise UserError(f"{out}: exists already; choose another folder")
+    checkpoint = find_checkpoint(run)
+    policy, description = load_policy(run), read_description(checkpoint)
+    provenance = {
+        "beacon": __version__,
+        "policy_sha256": fingerprint(policy),
+        "license": options.license,
+        **read_provenance(run, checkpoint),
+    }
+    temporary = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    report: dict[str, Any] = {"sha256": provenance["policy_sha256"]}
+    with writing(out):
+        try:
+            temporary.mkdir(parents=True)
+            save_policy(
+                temporary,
+                state=policy.policy.state_dict(),  # the averaged parameters, if there were any
+                ema_state=None,
+                spec=policy.spec,
+                config=policy.policy.config,
+                normalization=description["normalization"],
+                preset=description.get("preset"),
+                deployment=policy.deployment,
+            )
+            _compare(policy, temporary)
+            if options.onnx:
+                from beacon.serving.onnx_export import export_onnx
+
+                report["onnx_difference"] = export_onnx(policy, temporary / ONNX)
+            (temporary / PROVENANCE).write_text(json.dumps(provenance, indent=2) + "\n")
+            (temporary / CARD).write_text(write_card(out.name, policy, provenance, report))
+            for file in temporary.iterdir():
+                sync(file)
+            temporary.rename(out)
+            sync(out.parent)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return report
+
+
+def example_observation(policy: TrainedPolicy, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """A random observation of one step, within what was seen in training."""
+    rng = np.random.default_rng(seed)
+    observation: dict[str, NDArray[Any]] = {
+        name: rng.integers(0, 256, shape, dtype=np.uint8) for name, shape in policy.spec.cameras.items()
+    }
+    for name, size in policy.spec.proprio.items():
+        affine = policy.normalization.proprio[name]
+        observation[name] = affine.offset.numpy() + affine.scale.numpy() * rng.uniform(-1, 1, size)
+    return observation
+
+
+def _compare(policy: TrainedPolicy, folder: Path) -> None:
+    """The exported policy must do what the original does, to the bit."""
+    copy = load_policy(folder)
+    observation = example_observation(policy)
+    policy.reset(0)
+    same = np.array_equal(policy.predict(observation), copy.predict(observation))
+    if not same or fingerprint(copy) != fingerprint(policy):
+        raise RunError(f"{folder}: the exported policy does not do what the original does")

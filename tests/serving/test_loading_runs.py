@@ -1,0 +1,60 @@
+"""What training leaves is what a robot's program loads: names, damaged averages, README's lines."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from demonstrations import make_dataset
+from safetensors.torch import load_file, save_file
+from serving_inputs import save_sim_policy
+from tiny_runs import tiny_config
+
+import beacon
+from beacon import load_policy
+from beacon.errors import UserError
+from beacon.training import train
+
+README = Path(__file__).parent.parent.parent / "README.md"
+
+
+def test_names_before_and_after_rename_are_both_understood(target: Path, tmp_path: Path) -> None:
+    other = make_dataset(tmp_path / "other.hdf5", 3, steps=9, seed=2, camera="front_camera")
+    config = tiny_config("cotrain", other, target, data={"rename": ("front_camera=agentview_image",)})
+    train(config, tmp_path / "run")
+    policy = load_policy(tmp_path / "run")
+    image, position = np.full((24, 24, 3), 90, np.uint8), np.zeros(3)
+    after = policy.act({"agentview_image": image, "robot0_eef_pos": position})
+    policy.reset(0)
+    before = policy.act({"front_camera": image, "robot0_eef_pos": position})
+    np.testing.assert_array_equal(before, after)
+
+
+def test_averages_that_are_nan_do_not_resume(source: Path, target: Path, tmp_path: Path) -> None:
+    config = tiny_config("cotrain", source, target)
+    checkpoint = train(config, tmp_path / "run")
+    tensors = load_file(checkpoint / "ema.safetensors")
+    next(iter(tensors.values())).fill_(float("nan"))
+    save_file(tensors, checkpoint / "ema.safetensors")
+    with pytest.raises(UserError, match=r"ema\.safetensors: .* not finite"):
+        train(config, tmp_path / "run", resume=True)
+
+
+def test_the_lines_of_the_readme_work_on_a_policy_of_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_sim_policy(tmp_path / "runs" / "beacon")
+    monkeypatch.chdir(tmp_path)
+    snippets = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (snippet,) = [text for text in snippets if "policy.act" in text]
+    names = {
+        "beacon": beacon,
+        "image": np.zeros((96, 96, 3), np.uint8),
+        "position": np.zeros(3),
+        "orientation": np.array([0.0, 0, 0, 1]),
+        "fingers": np.zeros(2),
+    }
+    exec(snippet, names)
+    assert names["actions"].shape == (8, 4)  # type: ignore[attr-defined]
