@@ -31,7 +31,7 @@ class GoalOptions:
     # Demonstrations, at least.
     enough: int = 20
     # Robust standard deviations above the median from which on something is said.
-    least_score: float = 4.0
+    least_score: float = 2.0
 
 
 def check_goals(

@@ -36,7 +36,7 @@ class LookAlikeOptions:
     phases: int = 8
     distances: int = 5
     # Robust standard deviations above the median from which on something is said.
-    least_score: float = 4.0
+    least_score: float = 2.0
 
 
 def check_look_alikes(

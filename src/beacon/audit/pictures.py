@@ -21,7 +21,7 @@ class PictureOptions:
     # Frames of a demonstration whose pictures are compared with the state.
     camera_frames: int = 12
     # Robust standard deviations from which on it is another camera.
-    camera_score: float = 4.0
+    camera_score: float = 2.0
     # Identical pictures in a row, while the robot moves, that count as frozen.
     frozen_frames: int = 6
     # A frame that changes so many times as much as is usual for its set counts as a jump.

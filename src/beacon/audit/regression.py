@@ -9,21 +9,28 @@ Matrix = NDArray[np.float64]
 
 
 def cross_fitted_residuals(
-    features: Matrix, answers: Matrix, groups: NDArray[np.int64], *, folds: int = 5, ridge: float = 1e-2
+    features: Matrix,
+    answers: Matrix,
+    groups: NDArray[np.int64],
+    *,
+    folds: int = 5,
+    ridge: float = 1e-2,
+    largest: int = 2000,
 ) -> Matrix:
     """Answers minus what a Gaussian kernel ridge regression of the other folds predicts, (N, A).
 
     Args:
-        features: (N, F); the kernel's width is the median distance.
+        features: (N, F); the kernel's width is the median distance of some of them.
         answers: (N, A).
         groups: (N,) rows of a group are in one fold.
         folds: number of folds.
-        ridge: of the regression, as a share of the number of rows.
+        ridge: added to the kernel's diagonal.
+        largest: rows that a model is fitted on, drawn at random where there are more; so time grows with N
+            alone.
     """
-    squares = (features**2).sum(axis=1)
-    distances = np.maximum(squares[:, None] + squares - 2 * features @ features.T, 0)
-    width = float(np.median(distances)) + 1e-12
-    kernel = np.exp(-distances / width)
+    rng = np.random.default_rng(0)
+    some = features[rng.permutation(len(features))[:500]]
+    width = float(np.median(_squared_distances(some, some))) + 1e-12
     _, group = np.unique(groups, return_inverse=True)
     fold = group % folds
     residuals = np.empty_like(answers)
@@ -31,11 +38,18 @@ def cross_fitted_residuals(
         test, train = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
         if not len(test):
             continue
+        train = np.sort(rng.permutation(train)[:largest])
         mean = answers[train].mean(axis=0)
-        gram = kernel[np.ix_(train, train)] + ridge * np.eye(len(train))
-        weights = np.linalg.solve(gram, answers[train] - mean)
-        residuals[test] = answers[test] - mean - kernel[np.ix_(test, train)] @ weights
+        gram = np.exp(-_squared_distances(features[train], features[train]) / width)
+        weights = np.linalg.solve(gram + ridge * np.eye(len(train)), answers[train] - mean)
+        kernel = np.exp(-_squared_distances(features[test], features[train]) / width)
+        residuals[test] = answers[test] - mean - kernel @ weights
     return residuals
+
+
+def _squared_distances(first: Matrix, second: Matrix) -> Matrix:
+    squares = (first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1) - 2 * first @ second.T
+    return np.asarray(np.maximum(squares, 0))
 
 
 def principal_components(values: Matrix, count: int) -> Matrix:
