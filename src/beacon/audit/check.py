@@ -45,13 +45,13 @@ class AuditCheck(Check):
         accused = [demo.is_accused for verdict in result.sets for demo in verdict.demos]
         factors = np.where(accused, self.accused_factor, 1.0)
         # Sources come first, so the number of a source window's episode is that of its verdict.
-        return _Audited(factors[context.windows.episode[context.source_windows]], float(np.mean(accused)))
+        return _Audited(float(np.mean(accused)), factors[context.windows.episode[context.source_windows]])
 
 
 @dataclass(eq=False)
 class _Audited(BuiltCheck):
-    prior: Vector  # (m,)
     accused: float  # share of the source demonstrations
+    prior: Vector  # (m,)
 
     def __call__(self, inputs: RefreshInputs) -> PerSample:
         return PerSample(self.prior, {"audit_accused": self.accused})
