@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -30,7 +31,8 @@ class WeightingConfig:
     q_max: float = 5.0
     # How many times as much as the average source sample a target sample may weigh; None: as much as q_max
     # lets it (paper). So few demonstrations are not learned by heart, and the source is never given up.
-    target_factor: float | None = None
+    # "auto" gives the target the share of a rule for co-training ratios, see `target_share`.
+    target_factor: float | Literal["auto"] | None = None
     # Smallest weight of a target sample (paper: 0.05 or 0.10).
     q_target_min: float = 0.05
     # Average weight of a source sample: the weights sum to n + alpha·m (paper: 0.3 to 0.5).
@@ -68,8 +70,8 @@ class WeightingConfig:
         limit = f"at most q_max = {self.q_max}"
         require(self.q_target_min <= self.q_max, "q_target_min", limit, self.q_target_min)
         factor = self.target_factor
-        is_valid = factor is None or (is_non_negative(factor) and factor > 0)
-        require(is_valid, "target_factor", "None or a number above 0", factor)
+        is_valid = factor in (None, "auto") or (is_non_negative(float(factor)) and float(factor) > 0)
+        require(is_valid, "target_factor", "None, 'auto' or a number above 0", factor)
         require(self.w_min <= 1, "w_min", "at most 1, which keeps all domains alike", self.w_min)
         require(0 <= self.loss_ema < 1, "loss_ema", "at least 0 and below 1", self.loss_ema)
         for name, values in (
@@ -89,8 +91,31 @@ class WeightingConfig:
         if self.target_factor is None:
             return self.q_max
         budget = targets + self.alpha * sources
-        bound = self.target_factor * budget / (self.target_factor * targets + sources)
+        factor = self.target_factor
+        if factor == "auto":
+            share = target_share(targets, sources)
+            factor = share * sources / ((1 - share) * targets)
+        bound = factor * budget / (factor * targets + sources)
         return min(self.q_max, max(bound, self.q_target_min))
+
+
+def target_share(targets: int, sources: int) -> float:
+    """The share of the target in the mass, by the rule of arXiv 2604.13645 for co-training ratios.
+
+    With N target and M source samples, shares between N/(N + M) and √(N/M), at most one half, are worth
+    trying where M/N > 5; this is their geometric middle. Otherwise it is the natural share.
+
+    Args:
+        targets: N.
+        sources: M.
+
+    >>> round(target_share(10, 200), 3), round(target_share(10, 20), 3)
+    (0.103, 0.333)
+    """
+    natural = targets / (targets + sources)
+    if sources <= 5 * targets:
+        return natural
+    return math.sqrt(natural * min(0.5, math.sqrt(targets / sources)))
 
 
 # The paper's options, and what we recommend (docs/methods.md says why each differs).

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from beacon.audit import check as audit_check  # noqa: F401  registers the check
 from beacon.errors import UserError
 from beacon.methods.base import Features
 from beacon.methods.beacon import localized  # noqa: F401  registers the discrepancy

@@ -1,0 +1,188 @@
+"""An audit from beginning to end: source sets and a target in, a verdict on every demonstration out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from beacon.audit.distance import SetDistance, measure_distance
+from beacon.audit.dynamics import DynamicsOptions, check_dynamics
+from beacon.audit.evidence import Evidence, Vector, benjamini_hochberg, strongest
+from beacon.audit.goals import GoalOptions, check_goals
+from beacon.audit.habits import HabitOptions, check_habits
+from beacon.audit.look_alikes import LookAlikeOptions, check_look_alikes
+from beacon.audit.pictures import PictureOptions, check_cameras, check_frames
+from beacon.audit.recordings import Recording, read_recordings
+from beacon.data.episodes import EpisodeSet
+from beacon.errors import UserError
+
+DEFAULT_RATE = 20.0  # control steps a second, where the data do not say
+Advance = Callable[[str, int, int], None]  # what is being done, how many frames are done, of how many
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """Everything that decides an audit."""
+
+    # Share of false accusations among all that are accused (Benjamini and Hochberg).
+    false_discovery_rate: float = 0.05
+    # Actions against motion.
+    dynamics: DynamicsOptions = field(default_factory=DynamicsOptions)
+    # Where the first picture says that the robot goes.
+    goals: GoalOptions = field(default_factory=GoalOptions)
+    # What demonstrations that look alike do.
+    look_alikes: LookAlikeOptions = field(default_factory=LookAlikeOptions)
+    # Cameras and frames.
+    pictures: PictureOptions = field(default_factory=PictureOptions)
+    # How demonstrations were recorded.
+    habits: HabitOptions = field(default_factory=HabitOptions)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.false_discovery_rate < 1:
+            raise UserError(
+                f"--false-discovery-rate {self.false_discovery_rate}: must be above 0 and below 1"
+            )
+
+
+@dataclass(frozen=True)
+class DemoVerdict:
+    """What an audit says of one demonstration."""
+
+    name: str
+    frames: int
+    score: float  # −log10 of the p-value
+    p_value: float  # of the strongest evidence, corrected for the number of checks
+    is_accused: bool
+    evidence: tuple[Evidence, ...]  # strongest first, remarks last
+
+    @property
+    def reason(self) -> str:
+        """The strongest evidence in words; empty where there is none."""
+        return self.evidence[0].text if self.evidence else ""
+
+
+@dataclass(frozen=True)
+class SetVerdict:
+    """What an audit says of one source set."""
+
+    name: str
+    path: str
+    demos: tuple[DemoVerdict, ...]
+    remarks: tuple[str, ...]  # about the whole set, and what could not be checked
+    distance: SetDistance
+
+    @property
+    def accused(self) -> tuple[int, ...]:
+        """Numbers of the accused demonstrations."""
+        return tuple(number for number, demo in enumerate(self.demos) if demo.is_accused)
+
+    @property
+    def sound_share(self) -> float:
+        """Share of demonstrations that are not accused."""
+        return 1.0 - len(self.accused) / len(self.demos)
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """All sets of an audit."""
+
+    target: str
+    target_demos: int
+    sets: tuple[SetVerdict, ...]
+
+
+def run_audit(
+    sources: Sequence[EpisodeSet],
+    target: EpisodeSet,
+    options: AuditOptions | None = None,
+    advance: Advance | None = None,
+) -> AuditResult:
+    """Audit every source set against the target; nothing is trained.
+
+    Args:
+        sources: the sets, with the same observations and actions as the target.
+        target: demonstrations that are taken to be sound.
+        options: of the audit.
+        advance: told how far it is.
+    """
+    options = options or AuditOptions()
+    total = target.frames + sum(source.frames for source in sources)
+    done = 0
+
+    def read(episodes: EpisodeSet) -> list[Recording]:
+        nonlocal done
+
+        def tell(frames: int) -> None:
+            nonlocal done
+            done += frames
+            if advance is not None:
+                advance(f"reading {episodes.name}", done, total)
+
+        return read_recordings(episodes, tell)
+
+    trusted = read(target)
+    verdicts = []
+    for source in sources:
+        recordings = read(source)
+        if advance is not None:
+            advance(f"checking {source.name}", done, total)
+        verdicts.append(_judge(source, recordings, trusted, options))
+    return AuditResult(target.name, len(target), tuple(verdicts))
+
+
+def _judge(
+    source: EpisodeSet, recordings: list[Recording], target: list[Recording], options: AuditOptions
+) -> SetVerdict:
+    dynamics = check_dynamics(recordings, target, options.dynamics)
+    _, goals, goal_remark = check_goals(recordings, options.goals)
+    _, alike, alike_remark = check_look_alikes(recordings, target, options.look_alikes)
+    _, cameras = check_cameras(recordings, options.pictures)
+    frames = check_frames(recordings, options.pictures)
+    habits = check_habits(recordings, control_rate(source), options.habits)
+    evidence = [*dynamics.evidence, *goals, *alike, *cameras, *frames, *habits]
+    checks = 5  # with p-values of their own: dynamics, goals, look-alikes, cameras, frames and labels
+    p_values = _combined(evidence, len(recordings), checks)
+    accused = benjamini_hochberg(p_values, options.false_discovery_rate)
+    demos = tuple(
+        DemoVerdict(
+            name=recording.name,
+            frames=len(recording.actions),
+            score=float(-np.log10(max(p_values[number], 1e-300))),
+            p_value=float(p_values[number]),
+            is_accused=bool(accused[number]),
+            evidence=_sorted([item for item in evidence if item.demo == number]),
+        )
+        for number, recording in enumerate(recordings)
+    )
+    remarks = [remark for remark in (dynamics.remark, goal_remark, alike_remark) if remark]
+    distance = measure_distance(recordings, target)
+    return SetVerdict(source.name, str(source.path), demos, tuple(remarks), distance)
+
+
+def _combined(evidence: Sequence[Evidence], demos: int, checks: int) -> Vector:
+    """The smallest p-value of every demonstration's faults, corrected for the number of checks."""
+    p_values = np.ones(demos)
+    for number in range(demos):
+        worst = strongest([item for item in evidence if item.demo == number])
+        if worst is not None:
+            p_values[number] = min(1.0, checks * worst.p_value)
+    return p_values
+
+
+def _sorted(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    return tuple(sorted(evidence, key=lambda item: (not item.is_fault, item.p_value, -item.score)))
+
+
+def control_rate(episodes: EpisodeSet) -> float:
+    """Control steps a second, as the dataset says, or the usual 20."""
+    arguments: Any = episodes.env_args
+    for path in (("env_kwargs", "control_freq"), ("control_freq",), ("fps",)):
+        value: Any = arguments
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, int | float) and value > 0:
+            return float(value)
+    return DEFAULT_RATE
