@@ -258,7 +258,7 @@ def test_spoiled_run_folder(run: Path, refused: Refuse) -> None:
     for content, says in (
         ("a: [", "config.yaml: damaged"),
         ("just text", "config.yaml: damaged"),
-        (good.replace("alpha: 0.5", "alpha: -1"), "not a configuration of this version of beacon"),
+        (good.replace("alpha: 0.5", "alpha: -1"), "options.weighting: alpha: must be a number of at least 0"),
         (good.replace("method: beacon", "method: magic"), "not a configuration of this version of beacon"),
         (good.replace("alpha: 0.5", "alpha: 0.5\n    beta: 2"), "weighting.beta: there is no such option"),
         (good.replace("part: knn-relative", "part: nearest"), "there is no discrepancy 'nearest'"),
