@@ -168,7 +168,7 @@ def _from_part(kind: type[Part], value: Any, where: str, depth: int) -> Any:
     if isinstance(value, str):
         value = {PART: value}
     if not isinstance(value, Mapping) or not isinstance(value.get(PART), str):
-        raise _wrong(where, f"a {kind.registry.what} with its name under '{PART}'", value)
+        raise _wrong(where, f"the name of a part ({kind.registry.what}) under '{PART}'", value)
     return _from_dataclass(kind.registry.find(value[PART], where), value, where, depth)
 
 

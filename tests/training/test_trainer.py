@@ -21,6 +21,7 @@ from beacon.data import EpisodeSet
 from beacon.errors import UserError
 from beacon.methods import PAPER, RECOMMENDED
 from beacon.plain import changed
+from beacon.randomness import generator
 from beacon.runs import RunFolder
 from beacon.training import OptimizationOptions, TrainConfig, Trainer, train
 from beacon.training.optimization import half_squared_norm, learning_rate
@@ -35,6 +36,27 @@ def test_per_sample_losses_average_to_the_batch_loss(source: Path, target: Path,
         assert loss.item() == pytest.approx(losses.mean().item(), rel=1e-6)
         again, _, _ = trainer._loss(batch, step)
         assert torch.equal(again, losses)  # crops and noise belong to the step
+
+
+def test_a_method_may_weigh_losses_by_noise_level(source: Path, target: Path, tmp_path: Path) -> None:
+    trainer = Trainer(tiny_config("cotrain", source, target), RunFolder(tmp_path / "run"))
+    batch = next(iter(trainer.loader(trainer.method.batches(0))))
+    plain, _, _ = trainer._loss(batch, 0)
+    seen: list[torch.Tensor] = []
+
+    def little_noise_alone(index: torch.Tensor, timesteps: torch.Tensor) -> torch.Tensor:
+        assert torch.equal(index, batch.index)
+        seen.append(timesteps)
+        return (timesteps < 10).float()
+
+    trainer.method.noise_weights = little_noise_alone
+    losses, _, loss = trainer._loss(batch, 0)
+    by_draw, timesteps, _ = trainer._sample_losses(trainer.policy, batch, generator(0, 0, 0))
+    assert torch.equal(losses, plain)  # what is logged and measured is not weighed
+    assert torch.equal(seen[0], timesteps) and timesteps.shape == (TINY.draws, len(batch))
+    chosen = timesteps < 10
+    assert 0 < chosen.float().mean() < 1
+    assert loss.item() == pytest.approx(by_draw[chosen].sum().item() / by_draw.numel(), rel=1e-6)
 
 
 def test_weight_decay_shrinks_parameters(source: Path, target: Path, tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """What each method does with source data: one small file a method, one contract for all.
 
-A method answers four questions and holds its own state: how mini-batches are drawn, what each sample
-weighs, what is added to the loss, what happens between epochs. Policy, encoder, optimiser, schedule,
-number of gradient steps and target data are the same for all.
+A method answers five questions and holds its own state: how mini-batches are drawn, what each sample weighs,
+and at which noise levels, what is added to the loss, what happens between epochs. Policy, encoder,
+optimiser, schedule, number of gradient steps and target data are the same for all.
 
 Nothing here waits for torch, so that a command line knows the methods and their options at once.
 """

@@ -108,7 +108,7 @@ def split_states(parts: Mapping[str, Stateful], state: Mapping[str, NDArray[Any]
     for name, array in state.items():
         part, _, rest = name.partition("/")
         if part not in own:
-            raise UserError(f"the checkpoint belongs to another method: it has '{part}'")
+            raise UserError(f"the checkpoint belongs to another method or auxiliary loss: it has '{part}'")
         own[part][rest] = array
     for part, stateful in parts.items():
         stateful.load_state_dict(own[part])

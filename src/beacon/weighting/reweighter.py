@@ -22,6 +22,9 @@ from beacon.weighting.state import WeightState
 from beacon.weighting.validation import Vector, finite_matrix, finite_vector, non_negative_vector
 from beacon.weighting.view import WeightView
 
+# An untrained diffusion policy has a mean loss of about one; beyond this, losses are of another kind.
+LARGEST_MEAN_LOSS = 2.0
+
 
 class WeightingWarning(UserWarning):
     """The weights may not be what the user expects; the message says why."""
@@ -216,7 +219,7 @@ class Reweighter(WeightView):
 
     def _warn(self, losses: Vector) -> None:
         """Say once each what would otherwise pass in silence."""
-        if float(losses.mean()) > 1.0:
+        if float(losses.mean()) > LARGEST_MEAN_LOSS:
             self._warn_once(
                 "losses",
                 f"the mean loss is {losses.mean():.3g}; beyond about 1, losses outweigh discrepancies "

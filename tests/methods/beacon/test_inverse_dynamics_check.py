@@ -120,9 +120,7 @@ def test_without_proprioception_only_an_explicit_check_is_refused(trusted: Path,
                 del demo["obs/robot0_eef_pos"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        # The loss of a policy that has learned nothing is about one, of which the weighting would warn.
-        calm = changed(RECOMMENDED, {"weighting": {"loss_scale": 2.0}})
-        train(tiny_config("beacon", *blind, options=calm), tmp_path / "auto")
+        train(tiny_config("beacon", *blind), tmp_path / "auto")
     assert "discrepancy/inverse_dynamics" not in metrics(tmp_path / "auto", "refresh")[-1]
     with pytest.raises(UserError, match="no proprioception to check actions by; leave inverse-dynamics out"):
         train(tiny_config("beacon", *blind, options=REQUIRED), tmp_path / "required")

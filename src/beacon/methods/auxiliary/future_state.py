@@ -61,8 +61,8 @@ class FutureState(AuxiliaryLoss):
             raise UserError("decay must be at least 0 and below 1, and ridge above 0")
 
     def build(self, context: MethodContext) -> FutureStateLoss | None:
-        """None where it has no strength, or there is no proprioception to predict."""
-        if not self.strength or not context.windows.sets[0].proprio:
+        """None where it has no strength, no source to be fitted on, or no proprioception to predict."""
+        if not self.strength or not len(context.source_windows) or not context.windows.sets[0].proprio:
             return None
         return FutureStateLoss(self, context.windows, context.target)
 
