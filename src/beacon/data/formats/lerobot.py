@@ -40,7 +40,7 @@ from beacon.errors import UserError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BLOCK = 32  # frames that are decoded at a time
+BLOCK = 8  # frames that are decoded at a time
 STATE = "observation.state"
 # Numbers about an episode that nobody observes.
 NOT_OBSERVED = ("next.", "annotation.", "reward", "done", "success")
