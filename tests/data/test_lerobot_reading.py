@@ -116,7 +116,7 @@ def test_large_episodes_come_in_blocks(tmp_path: Path) -> None:
     root = write_v30(tmp_path / "data", lengths=(40, 33))
     with open_dataset(root) as reader:
         blocks = [len(block) for block in reader.blocks("episode_1", f"obs/{CAMERA}")]
-    assert blocks == [32, 1]
+    assert blocks == [8, 8, 8, 8, 1]
 
 
 def test_jpeg_2000_in_zarr(tmp_path: Path) -> None:

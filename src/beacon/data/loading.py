@@ -16,6 +16,7 @@ from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo, DatasetRea
 from beacon.data.images import image_fault, looks_like_camera, resize
 from beacon.data.mapping import END_EFFECTOR, ObservationMapping
 from beacon.data.merging import DomainPath, domain_paths, open_domain
+from beacon.data.prefetching import work_ahead
 from beacon.data.storage import (
     Frames,
     FrameSink,
@@ -27,6 +28,8 @@ from beacon.data.storage import (
     find_mapped,
 )
 from beacon.errors import UserError
+
+WORTH_A_THREAD = 1 << 24  # bytes of images in a demonstration, from which on they are decoded ahead
 
 
 @dataclass(frozen=True)
@@ -263,5 +266,8 @@ def _image_blocks(
         raise UserError(
             f"{where} has images of {info.shape[1:]}, in the demonstrations before it {shape}{advice}"
         )
-    for frames in reader.blocks(episode, OBSERVATION + key):
+    blocks = reader.blocks(episode, OBSERVATION + key)
+    if int(np.prod(info.shape, dtype=np.int64)) > WORTH_A_THREAD:
+        blocks = work_ahead(blocks)
+    for frames in blocks:
         yield frames if size is None else resize(frames, size)

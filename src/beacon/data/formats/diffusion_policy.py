@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ LARGEST_EXPANSION = 20_000  # times: what is stored may grow so much; pictures o
 ALWAYS_ALLOWED = 1 << 24  # bytes of a chunk that may be unpacked from however little
 LARGEST_ZIP_EXPANSION = 1100  # deflate cannot do more
 CHANNELS = (1, 3, 4)
+# What the zipfile module says of damaged archives; RuntimeError covers what it has not implemented, too.
+ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, LookupError, RuntimeError)
 
 
 def probe(path: Path) -> bool:
@@ -201,7 +204,7 @@ def _check_zip(path: Path) -> dict[str, int]:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+    except ZIP_ERRORS as error:
         raise UserError(f"{path} is not a zip file, or is damaged ({printable(str(error))})") from None
     size = path.stat().st_size
     # Entries that lie over each other make a small file unpack to a very large one.
@@ -246,7 +249,7 @@ def _check_codecs(path: Path, stored: dict[str, int]) -> None:
             codecs = [header.get("compressor") or {}, *(header.get("filters") or [])]
             ids = [str(codec.get("id")) for codec in codecs]
             is_object = "O" in str(header.get("dtype"))
-        except (ValueError, OSError, AttributeError, TypeError, RecursionError, zipfile.BadZipFile) as error:
+        except (*ZIP_ERRORS, AttributeError, TypeError) as error:
             raise UserError(
                 f"{path}: '{printable(name)}' is damaged ({printable(str(error))[:80]})"
             ) from None

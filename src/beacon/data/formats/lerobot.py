@@ -40,7 +40,7 @@ from beacon.errors import UserError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BLOCK = 32  # frames that are decoded at a time
+BLOCK = 8  # frames that are decoded at a time
 STATE = "observation.state"
 # Numbers about an episode that nobody observes.
 NOT_OBSERVED = ("next.", "annotation.", "reward", "done", "success")
@@ -321,17 +321,16 @@ class LeRobotReader(DatasetReader):
         """(H, W, C) of the pictures, from the first of them and not from what is declared."""
         if feature.name not in self._sizes:
             if feature.dtype == "video":
-                video = self._video(feature.name, entry.videos[feature.name])
-                self._sizes[feature.name] = (*video.size, 3)
+                size = (*self._video(feature.name, entry.videos[feature.name]).size, 3)
             else:
-                first = next(self._embedded(entry, feature, most=1))
-                self._sizes[feature.name] = first.shape  # type: ignore[assignment]
-            size = self._sizes[feature.name]
+                height, width, channels = next(self._embedded(entry, feature, most=1)).shape
+                size = (height, width, channels)
             if sorted(size) != sorted(feature.shape):
                 raise UserError(
                     f"{self.path}: pictures of '{printable(feature.name)}' are {size}, "
                     f"info.json says {feature.shape}"
                 )
+            self._sizes[feature.name] = size
         return self._sizes[feature.name]
 
     def _video(self, key: str, clip: Clip) -> VideoFile:

@@ -119,11 +119,11 @@ def _clock(reader: LeRobotReader, entry: EpisodeEntry) -> list[Problem]:
 
 def _commands(reader: LeRobotReader, episode: str) -> list[Problem]:
     """Actions that only repeat the state: there is no command in them."""
-    arrays = reader.arrays(episode)
     state = OBSERVATION + "observation.state"
-    if ACTIONS not in arrays or state not in arrays or arrays[ACTIONS].shape != arrays[state].shape:
-        return []
     try:
+        arrays = reader.arrays(episode)
+        if ACTIONS not in arrays or state not in arrays or arrays[ACTIONS].shape != arrays[state].shape:
+            return []
         if np.array_equal(reader.read(episode, ACTIONS), reader.read(episode, state)):
             return [
                 Problem("warning", "'action' equals 'observation.state': there is no command in it", episode)

@@ -13,6 +13,7 @@ from beacon.data.errors import printable
 from beacon.data.formats.folder_paths import file_fault
 from beacon.errors import UserError
 
+LARGEST_PICTURE = 1 << 26  # pixels
 FAR = 256  # frames: to skip more of them, a key frame is looked for
 
 
@@ -38,6 +39,10 @@ class VideoFile:
             self._container.close()
             raise UserError(f"{path} holds no video")
         self._stream: Any = self._container.streams.video[0]
+        context = self._stream.codec_context
+        if context is None or not 0 < context.height * context.width <= LARGEST_PICTURE:
+            self._container.close()
+            raise UserError(f"{path} holds video of an unknown codec, or of an impossible size")
         self._stream.thread_type = "AUTO"
         self._errors = (av.FFmpegError, OSError, ValueError, MemoryError)
         self._times: NDArray[np.int64] | None = None  # of all frames, sorted; made when it is first needed
