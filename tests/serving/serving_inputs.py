@@ -7,23 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tiny_runs import TINY as TINY_DDPM
 
-from beacon.policy import PRESETS, DiffusionPolicy, EncoderConfig, ObservationSpec, PolicyConfig, save_policy
+from beacon.policy import PRESETS, DiffusionPolicy, ObservationSpec, save_policy
 from beacon.policy.deployment import DeploymentInfo
 
 SPEC = ObservationSpec(cameras={"front": (24, 24, 3)}, proprio={"pose": 3}, action_dim=2)
-TINY = PolicyConfig(
-    obs_steps=2,
-    horizon=8,
-    action_steps=4,
-    encoder=EncoderConfig(widths=(8, 8, 8, 8), output_stride=8, keypoints=4, feature_dim=None),
-    channels=(16,),
-    groups=4,
-    step_dim=16,
-    train_timesteps=20,
-    sampler="ddim",
-    sampling_steps=4,
-)
+TINY = replace(TINY_DDPM, sampler="ddim", sampling_steps=4)
 NORMALIZATION = {
     "actions": {"offset": [0.0, 1.0], "scale": [1.0, 0.5]},
     "proprio": {"pose": {"offset": [0.1, 0.2, 0.3], "scale": [2.0, 1.0, 0.5]}},

@@ -11,13 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from openpi_client.websocket_client_policy import WebsocketClientPolicy
 from running_servers import serving, url
-from serving_inputs import observation
+from serving_inputs import NORMALIZATION, TINY, observation
 
 from beacon import load_policy
 from beacon.errors import UserError
+from beacon.policy import DiffusionPolicy, ObservationSpec, save_policy
 from beacon.serving import AsyncClient, Client, Limits, PolicyServer
+from beacon.serving.inference import InferenceThread
+from beacon.serving.metrics import ServerMetrics
 from beacon.serving.protocol import fingerprint
 
 Infer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -257,3 +261,35 @@ def test_health_answers_while_a_slow_inference_runs(server: PolicyServer) -> Non
                 answered += reply.status == 200
         running.join()
     assert answered >= 1 and before > 10
+
+
+def test_the_number_of_threads_is_measured_unless_it_is_said(policy_folder: Path) -> None:
+    policy, before = load_policy(policy_folder), torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        measured = InferenceThread(policy, Limits(), ServerMetrics())
+        measured.ready()
+        assert set(measured.trials) == {1, 2} and measured.threads in (1, 2)
+        assert measured.trials[measured.threads] == min(measured.trials.values())
+        said = InferenceThread(policy, Limits(), ServerMetrics(), threads=2)
+        said.ready()
+        assert said.threads == 2 and not said.trials
+        measured.stop()
+        said.stop()
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_policy_whose_names_are_the_protocols_is_refused(tmp_path: Path) -> None:
+    spec = ObservationSpec(cameras={}, proprio={"reset": 3}, action_dim=2)
+    scale = {"offset": [0.0] * 3, "scale": [1.0] * 3}
+    save_policy(
+        tmp_path,
+        state=DiffusionPolicy(spec, TINY).state_dict(),
+        ema_state=None,
+        spec=spec,
+        config=TINY,
+        normalization={"actions": NORMALIZATION["actions"], "proprio": {"reset": scale}},
+    )
+    with pytest.raises(UserError, match="called 'reset', which is a control key"), serving(tmp_path):
+        pass

@@ -59,7 +59,8 @@ class Gate:
             options: the key, and the address that is listened on.
         """
         self._key = None if options.key is None else options.key.encode()
-        self._hosts = {"localhost", options.host.lower(), socket.gethostname().lower()}
+        name = socket.gethostname().lower()
+        self._hosts = {"localhost", options.host.lower(), name, f"{name}.local"}
 
     def refusal(self, headers: Headers, *, needs_key: bool = True) -> tuple[HTTPStatus, str] | None:
         """Why a request is refused, or None.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -11,16 +10,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 
 from beacon.errors import UserError
-from beacon.serving.client import refusal, too_big
 from beacon.serving.client_state import (
+    CONNECTING,
     ClientOptions,
     ClientState,
+    ConnectionAttempts,
     ServerUnavailable,
     read_actions,
     read_answer,
+    too_big,
 )
 
 
@@ -120,8 +121,8 @@ class AsyncClient:
 
     async def _connect(self) -> ClientConnection:
         self.reconnects += 1
-        deadline = time.monotonic() + self.options.patience
-        for wait in self.options.waits():
+        attempts = ConnectionAttempts(self.options)
+        while True:
             try:
                 connection = await connect(self.options.url, **self.options.connection_arguments())
                 async with asyncio.timeout(self.options.timeout):
@@ -130,17 +131,9 @@ class AsyncClient:
                         await connection.send(self._state.start_message())
                         read_answer(await connection.recv())
                 return connection
-            except InvalidStatus as error:
-                reason = refusal(error)
-                if reason is not None:
-                    raise UserError(f"{self.options.url}: {reason}") from None
-                reason = f"HTTP {error.response.status_code}"
-            except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
-                reason = str(error) or type(error).__name__
-            if time.monotonic() + wait > deadline:
-                raise ServerUnavailable(f"{self.options.url}: cannot be reached ({reason})")
+            except CONNECTING as error:
+                wait = attempts.wait_after(error)
             await asyncio.sleep(wait)
-        raise AssertionError("unreachable")
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -11,18 +11,22 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from beacon.errors import UserError
 from beacon.serving.client_state import (
+    CONNECTING,
     ClientOptions,
     ClientState,
+    ConnectionAttempts,
     ServerUnavailable,
     batch_message,
+    broken,
     read_actions,
     read_answer,
     rows_reset_message,
+    too_big,
 )
 
 
@@ -139,11 +143,11 @@ class Client:
                 return self._exchange(message)
             except (ConnectionClosed, OSError) as error:
                 if not again or too_big(error):
-                    raise ServerUnavailable(f"{self.options.url}: the connection broke ({error})") from None
+                    raise broken(self.options, error) from None
             try:
                 return self._exchange(message)
             except (ConnectionClosed, OSError) as error:
-                raise ServerUnavailable(f"{self.options.url}: the connection broke ({error})") from None
+                raise broken(self.options, error) from None
 
     def _exchange(self, message: bytes) -> dict[str, Any]:
         if self._connection is None:
@@ -163,8 +167,8 @@ class Client:
         return read_answer(data)
 
     def _connect(self) -> ClientConnection:
-        deadline = time.monotonic() + self.options.patience
-        for wait in self.options.waits():
+        attempts = ConnectionAttempts(self.options)
+        while True:
             try:
                 connection = self._open()
                 self._state.take_metadata(connection.recv(timeout=self.options.timeout))
@@ -172,17 +176,9 @@ class Client:
                     connection.send(self._state.start_message())
                     read_answer(connection.recv(timeout=self.options.timeout))
                 return connection
-            except InvalidStatus as error:
-                reason = refusal(error)
-                if reason is not None:
-                    raise UserError(f"{self.options.url}: {reason}") from None
-                reason = f"HTTP {error.response.status_code}"
-            except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
-                reason = str(error) or type(error).__name__
-            if time.monotonic() + wait > deadline:
-                raise ServerUnavailable(f"{self.options.url}: cannot be reached ({reason})")
+            except CONNECTING as error:
+                wait = attempts.wait_after(error)
             time.sleep(wait)
-        raise AssertionError("unreachable")
 
     def _open(self) -> ClientConnection:
         arguments = self.options.connection_arguments()
@@ -192,17 +188,4 @@ class Client:
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.socket.close()
-
-
-def refusal(error: InvalidStatus) -> str | None:
-    """What the server says to a client that it will not have; None if it may have it later."""
-    if error.response.status_code >= 500:
-        return None
-    body = (error.response.body or b"").decode("utf-8", "replace").strip()
-    return f"HTTP {error.response.status_code}: {body[:200]}"
-
-
-def too_big(error: Exception) -> bool:
-    """Whether the server ended a connection because a message was larger than it allows."""
-    return isinstance(error, ConnectionClosed) and error.rcvd is not None and error.rcvd.code == 1009
+            connection.close_socket()  # at once, without a goodbye that nobody may hear

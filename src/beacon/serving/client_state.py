@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from beacon.errors import RunError, UserError
 from beacon.serving.options import Limits, is_loopback
@@ -20,6 +22,7 @@ from beacon.serving.wire import pack, unpack
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0  # seconds between two attempts to connect
 LARGEST_ANSWER = Limits(items=100_000)
+CONNECTING = (OSError, TimeoutError, InvalidHandshake, ConnectionClosed)  # what may go wrong, and pass
 
 
 class ServerUnavailable(RunError):
@@ -55,12 +58,44 @@ class ClientOptions:
             arguments["proxy"] = None  # proxy settings of a shell are for other machines
         return arguments
 
-    def waits(self) -> Iterator[float]:
-        """Seconds between attempts to connect, growing, with some randomness so that robots do not agree."""
-        wait = FIRST_WAIT
-        while True:
-            yield wait * random.uniform(0.5, 1.0)
-            wait = min(2 * wait, LONGEST_WAIT)
+
+class ConnectionAttempts:
+    """How long a client goes on trying to connect."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        """Begin now.
+
+        Args:
+            options: the address, and how much patience there is.
+        """
+        self._options = options
+        self._deadline = time.monotonic() + options.patience
+        self._wait = FIRST_WAIT
+
+    def wait_after(self, error: Exception) -> float:
+        """Seconds until the next attempt; raises what the user must know if there is none."""
+        reason = str(error) or type(error).__name__
+        if isinstance(error, InvalidStatus):
+            reason = f"HTTP {error.response.status_code}"
+            if error.response.status_code < 500:  # it will not have us later either
+                body = (error.response.body or b"").decode("utf-8", "replace").strip()
+                raise UserError(f"{self._options.url}: {reason}: {body[:200]}") from None
+        # With some randomness, so that several robots do not come at the same moment.
+        wait = self._wait * random.uniform(0.5, 1.0)
+        self._wait = min(2 * self._wait, LONGEST_WAIT)
+        if time.monotonic() + wait > self._deadline:
+            raise ServerUnavailable(f"{self._options.url}: cannot be reached ({reason})") from None
+        return wait
+
+
+def broken(options: ClientOptions, error: Exception) -> ServerUnavailable:
+    """What the user is told of a connection that ended."""
+    return ServerUnavailable(f"{options.url}: the connection broke ({error})")
+
+
+def too_big(error: Exception) -> bool:
+    """Whether the server ended a connection because a message was larger than it allows."""
+    return isinstance(error, ConnectionClosed) and error.rcvd is not None and error.rcvd.code == 1009
 
 
 class ClientState:
@@ -131,7 +166,7 @@ def batch_message(observation: Mapping[str, ArrayLike], rows: Sequence[int]) -> 
 
 def rows_reset_message(seeds: Sequence[int]) -> bytes:
     """A request to start the random numbers of a batch's rows from these seeds."""
-    return pack({RESET: True, SEED: list(seeds)})
+    return pack({RESET: True, SEED: np.array(seeds, np.int64)})
 
 
 def read_answer(data: str | bytes) -> dict[str, Any]:
