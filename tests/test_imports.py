@@ -33,7 +33,7 @@ LEVELS = (
     ("weighting", "policy"),
     ("audit",),
     ("methods",),
-    ("training", "serving"),
+    ("training", "serving", "integrations"),
     ("report",),
     ("suites",),
     ("demo",),

@@ -149,7 +149,7 @@ def test_what_is_missing_keeps_its_default_and_a_name_alone_is_a_part() -> None:
     [
         (None, "value: a mapping of options expected, not None"),
         ([1], "value: a mapping of options expected, not [1]"),
-        ({"shap": 1}, "shap: there is no such option; there are shape, background"),
+        ({"shap": 1}, "shap: there is no such option; did you mean shape? there are shape, background"),
         ({1: 2}, "1: there is no such option"),
         ({"shape": None}, "shape: a shape with its name under 'part' expected, not None"),
         ({"shape": {"radius": 1.0}}, "shape: a shape with its name under 'part' expected"),
@@ -173,7 +173,7 @@ def test_what_is_missing_keeps_its_default_and_a_name_alone_is_a_part() -> None:
         ({"style": "dots"}, "style: one of 'line', 'fill' expected, not 'dots'"),
         ({"style": ["line"]}, "style: one of 'line', 'fill' expected, not ['line']"),
         ({"file": 3}, "file: a path expected, not 3"),
-        ({"file": "a\0b"}, "file: a path expected"),
+        ({"file": "a\0b"}, "file: a path cannot have a NUL character"),
         ({"layers": [1]}, "layers: a mapping expected, not [1]"),
         ({"layers": {"top": None}}, "layers.top: a number expected, not None"),
         ({"visible": "yes"}, "visible: true or false expected, not 'yes'"),
@@ -243,7 +243,7 @@ def test_what_all_of_a_run_is_made_of_can_be_changed() -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"shap": 1}, "shap: there is no such option; there are background, file"),
+        ({"shap": 1}, "shap: there is no such option; did you mean shape? there are background, file"),
         ({"background": {"colour": 1}}, "background.colour: there is no such option; there are radius"),
         ({"background": {"radius": "big"}}, "background.radius: a number expected, not 'big'"),
         ({"background": {"part": "square"}}, "background square: there is no shape 'square'"),

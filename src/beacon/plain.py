@@ -14,7 +14,7 @@ import difflib
 import math
 import reprlib
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -116,7 +116,7 @@ def changed(options: Any, overrides: Mapping[str, Any], where: str = "") -> Any:
         if name == PART and isinstance(options, Part):
             continue
         if name not in known:
-            raise UserError(f"{place}: there is no such option; there are {', '.join(sorted(known))}")
+            raise _unknown(_join(where, said(name)), str(name), sorted(known))
         current = getattr(options, name)
         names_another = isinstance(value, Mapping) and value.get(PART, _name(current)) != _name(current)
         if is_dataclass(current) and isinstance(value, Mapping) and not names_another:
@@ -152,9 +152,7 @@ def _from_dataclass(kind: type[Any], value: Any, where: str, depth: int) -> Any:
             raise _wrong(_join(where, PART), f"'{kind.registry.name_of(kind)}'", part)
     for name in named:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            meant = f"did you mean {near[0]}? " if near else ""
-            raise UserError(f"{_join(where, name[:80])}: {meant}there is no such option here")
+            raise _unknown(_join(where, said(name)), name, known)
     built = {n: from_plain(hints[n], item, _join(where, n), depth + 1) for n, item in named.items()}
     try:
         return kind(**built)
@@ -168,7 +166,7 @@ def _from_part(kind: type[Part], value: Any, where: str, depth: int) -> Any:
     if isinstance(value, str):
         value = {PART: value}
     if not isinstance(value, Mapping) or not isinstance(value.get(PART), str):
-        raise _wrong(where, f"the name of a part ({kind.registry.what}) under '{PART}'", value)
+        raise _wrong(where, f"{_with_article(kind.registry.what)} with its name under '{PART}'", value)
     return _from_dataclass(kind.registry.find(value[PART], where), value, where, depth)
 
 
@@ -247,6 +245,16 @@ def _omitted(entry: Field[Any], value: Any) -> bool:
 
 def _name(value: Any) -> str | None:
     return value.part_name if isinstance(value, Part) else None
+
+
+def _unknown(place: str, name: str, known: Sequence[str]) -> UserError:
+    near = difflib.get_close_matches(name, known, 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return UserError(f"{place}: there is no such option; {meant}there are {', '.join(known)}")
+
+
+def _with_article(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 def _wrong(where: str, expected: str, got: Any) -> UserError:

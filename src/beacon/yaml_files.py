@@ -30,7 +30,7 @@ def read_yaml(file: Path) -> Any:
     except OSError as error:
         raise UserError(f"{file}: cannot be read ({error.strerror})") from None
     if len(content) > LARGEST_BYTES:
-        raise UserError(f"{file}: larger than {LARGEST_BYTES // 1000} kB, not a configuration")
+        raise UserError(f"{file}: damaged (larger than {LARGEST_BYTES // 1000} kB, not a configuration)")
     try:
         return yaml.load(content.decode(), Loader=_LimitedLoader)
     except UnicodeDecodeError:

@@ -47,7 +47,7 @@ def two(data: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def q_of(run: Path) -> np.ndarray:
-    return load_file(run / "checkpoints" / "00000006" / "method.safetensors")["reweighter/q"].numpy()
+    return load_file(run / "checkpoints" / "00000006" / "method.safetensors")["method/reweighter/q"].numpy()
 
 
 def test_table(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from beacon.training.weight_tables import load_weight_table
 from demonstrations import make_dataset
 from tiny_runs import tiny_config
 
 from beacon.cli.main import main
 from beacon.data import EpisodeSet
 from beacon.data.converting import ConvertOptions, convert
+from beacon.runs.demonstration_weights import load_demonstration_weights
 from beacon.training import train
 
 STEPS = 6
@@ -50,7 +50,7 @@ def test_weights_by_the_index_of_the_dataset(
     table = pq.read_table(out / "near" / "sample_weights.parquet")
     # Episode 0 was not trained on, so the first frame with a weight is number STEPS.
     assert table["index"].to_pylist() == list(range(STEPS, 4 * STEPS))
-    weights = load_weight_table(folder / "run").weight[: 3 * STEPS]
+    weights = load_demonstration_weights(folder / "run").table.weight[: 3 * STEPS]
     np.testing.assert_array_equal(table["weight"].to_numpy(), weights)
     rows = pq.read_table(out / "near" / "sarm_progress.parquet")
     assert rows.num_rows > 4 * STEPS and rows.column_names == ["index", "episode_index", "progress_sparse"]
@@ -70,7 +70,7 @@ def test_weights_by_the_index_of_the_dataset(
 def test_the_best_of_several_sources(folder: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / name
     assert main(["weights", str(folder / "run"), "--curate", str(out), "--keep", "4"]) == 0
-    table = load_weight_table(folder / "run")
+    table = load_demonstration_weights(folder / "run")
     best = table.demos()[:4]
     curated = EpisodeSet.load(out)
     noted = curated.episode_attributes

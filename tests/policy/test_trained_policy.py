@@ -426,7 +426,7 @@ def test_deep_json_and_a_name_with_nul_get_one_line(saved: tuple[Path, Diffusion
     last = saved[0] / "checkpoints" / "last"
     last.unlink()
     last.write_bytes(b"\0")
-    with pytest.raises(UserError, match="names no checkpoint"):
+    with pytest.raises(UserError, match="is not the name of a checkpoint"):
         load_policy(saved[0])
 
 

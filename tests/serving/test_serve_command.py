@@ -169,7 +169,7 @@ def test_what_is_wrong_is_one_line(
             ([policy_folder, "--seed", -1], "--seed -1"),
             ([policy_folder, "--batch", 0], "batch 0: must be at least 1"),
             ([policy_folder, "--message-mb", 0], "message_bytes 0"),
-            ([policy_folder, "--rate", "nan"], "requests_per_second nan: must be above 0"),
+            ([policy_folder, "--rate", "nan"], "--rate nan: a number expected"),
             ([policy_folder, "--ports", 1], "see beacon serve --help"),
             ([], "see beacon serve --help"),
         ]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from beacon.methods import PaperBeaconOptions
+from beacon.methods import PAPER
 from beacon.suites.paper import NUMBERS
 from beacon.suites.presets import PRESETS
 from beacon.suites.setting import TableEntry
 from beacon.suites.suite import SUITES, Choice, select_entries
+from beacon.weighting import Steps
 
-PAPER, CPU = PRESETS["paper"], PRESETS["cpu"]
+PAPER_SIZES, CPU = PRESETS["paper"], PRESETS["cpu"]
 BASELINES = {"source-only", "target-only", "cotrain", "mmd", "uot"}
 
 
@@ -61,9 +62,9 @@ def test_ms_beacon_as_written_has_the_papers_options() -> None:
         entry.row: entry.experiment.train_config(Path()).options
         for entry in entries_of("sim2real", methods=("ms-beacon-paper", "ms-beacon-paper-preconditioned"))
     }
-    literal = PaperBeaconOptions()
+    literal = PAPER
     assert options["ms-beacon-paper"] == literal
-    preconditioned = replace(literal, weighting=replace(literal.weighting, precondition=True))
+    preconditioned = replace(literal, weighting=replace(literal.weighting, solver=Steps(precondition=True)))
     assert options["ms-beacon-paper-preconditioned"] == preconditioned != literal
 
 

@@ -11,7 +11,8 @@ import pytest
 from safetensors.torch import load_file
 from tiny_runs import tiny_config
 
-from beacon.methods import BeaconOptions
+from beacon.methods import RECOMMENDED
+from beacon.methods.beacon.loss_signal import ExcessOverTarget
 from beacon.training import train
 from beacon.training.rehearsal import rehearse
 
@@ -22,7 +23,7 @@ from beacon.training.rehearsal import rehearse
         ("cotrain", None, 0),
         ("beacon", None, 0),
         ("beacon-paper", None, 0),
-        ("beacon", BeaconOptions(loss_signal="excess", reference_share=0.5), 15),
+        ("beacon", replace(RECOMMENDED, loss_signal=ExcessOverTarget(reference_share=0.5)), 15),
     ],
 )
 def test_what_it_says_is_what_the_run_has(

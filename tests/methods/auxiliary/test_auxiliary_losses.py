@@ -26,6 +26,7 @@ from beacon.plain import from_plain, to_plain
 from beacon.policy import Encoding
 from beacon.runs import RunFolder
 from beacon.training import TrainConfig, Trainer, train
+from beacon.training.stored_config import read_config
 
 LAST = f"checkpoints/{OPTIMIZATION.steps:08d}"
 BOTH = (FutureState(strength=0.5), FeatureDistance(strength=0.5))
@@ -149,8 +150,8 @@ def test_config_yaml_has_them_and_gives_them_back(source: Path, target: Path, tm
     losses = (FutureState(horizon_fractions=(0.5, 1.0), features="obs"), FeatureDistance(kernel="rbf"))
     config = tiny_config("cotrain", source, target, auxiliary=losses)
     folder = RunFolder(tmp_path / "run")
-    folder.start(config, [])
-    assert folder.read_config() == config
+    folder.start(config.to_dict(), [])
+    assert read_config(folder.path) == config
     assert TrainConfig.from_dict(config.to_dict()).digest() == config.digest()
     assert config.to_dict()["auxiliary"] == [
         {

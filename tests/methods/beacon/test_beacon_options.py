@@ -137,7 +137,7 @@ def test_the_guide_says_where_they_differ() -> None:
 
 def test_help_has_the_defaults_and_the_meaning_of_both(capsys: pytest.CaptureFixture[str]) -> None:
     for method, options in (("beacon", RECOMMENDED), ("beacon-paper", PAPER)):
-        assert main(["train", "--method", method, "--help"]) == 0
+        assert main(["train", "--method", method, "--help-all"]) == 0
         said = " ".join(capsys.readouterr().out.replace("│", " ").split())
         for part, name, meaning in (
             (options, "sampling", "draws windows equally often"),
@@ -154,7 +154,7 @@ def test_help_has_the_defaults_and_the_meaning_of_both(capsys: pytest.CaptureFix
 def test_run_folders_keep_every_part_and_mean_what_they_meant(tmp_path: Path) -> None:
     """A run of today says all of its options, whatever later defaults are."""
     config = replace(DemoPlan().train_config("beacon", Path("data")), options=PAPER)
-    RunFolder(tmp_path / "run").start(config, [])
+    RunFolder(tmp_path / "run").start(config.to_dict(), [])
     stored = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert stored["options"] == PAPER_VALUES
     again = read_config(tmp_path / "run")
@@ -209,7 +209,7 @@ def test_a_folder_of_flat_options_is_refused_in_one_line(tmp_path: Path) -> None
             {"weighting": {"solver": {"part": "minimiser", "eta_q": 1.0}}},
             "weighting.solver.eta_q: there is no",
         ),
-        ({"peer_check": "none"}, "peer_check: there is no such option; there are checks, discrepancy"),
+        ({"peer_check": "none"}, "peer_check: there is no such option; did you mean checks"),
         ({"refresh_every": 0}, "--refresh-every 0: must be at least 1"),
         ({"warmup_epochs": -1}, "--warmup-epochs -1: must be at least 0"),
     ],
