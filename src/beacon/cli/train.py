@@ -22,6 +22,7 @@ from typing import (
 import tyro
 
 from beacon.cli import parsing
+from beacon.cli.messages import shown_messages
 from beacon.errors import UserError
 from beacon.methods import DEFAULT_METHOD, METHODS
 from beacon.policy.config import PolicyConfig
@@ -230,7 +231,8 @@ def _progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
                     flush=True,
                 )
 
-        yield report
+        with shown_messages(lambda message: print(message, flush=True)):
+            yield report
         return
     columns = (
         TextColumn("{task.description}"),
@@ -241,7 +243,10 @@ def _progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, refresh_per_second=2, console=console) as progress:
+    with (
+        Progress(*columns, refresh_per_second=2, console=console) as progress,
+        shown_messages(lambda message: console.print(message, markup=False, highlight=False)),
+    ):
         task = progress.add_task(config.method, total=config.optimization.steps, loss="-")
 
         def show(event: StepEvent) -> None:
