@@ -9,6 +9,7 @@ Nothing here waits for torch, so that a command line knows the methods and their
 
 from __future__ import annotations
 
+from beacon.methods.ambient import Ambient, AmbientOptions
 from beacon.methods.auxiliary import AUXILIARY_LOSSES, AuxiliaryLoss
 from beacon.methods.base import EpochReport, Measurements, Method, MethodContext, ReferencePolicy
 from beacon.methods.beacon import PAPER, RECOMMENDED, Beacon, BeaconOptions, PaperBeacon
@@ -27,6 +28,7 @@ register("uot")(Uot)
 register("beacon")(Beacon)
 register("beacon-paper")(PaperBeacon)
 register("remix")(Remix)
+register("ambient")(Ambient)
 
 DEFAULT_METHOD = "beacon"  # of the command line
 
@@ -36,6 +38,8 @@ __all__ = [
     "METHODS",
     "PAPER",
     "RECOMMENDED",
+    "Ambient",
+    "AmbientOptions",
     "AuxiliaryLoss",
     "Beacon",
     "BeaconOptions",

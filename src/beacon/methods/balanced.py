@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from beacon.errors import UserError
-from beacon.methods.base import MethodContext
+from beacon.methods.base import Indices, MethodContext
 
 
 def target_count(context: MethodContext, share: float, *, most: float) -> int:
@@ -12,6 +14,14 @@ def target_count(context: MethodContext, share: float, *, most: float) -> int:
     if limit < 2:
         raise UserError(f"--batch-size {context.batch_size}: too small for a feature loss; take 8 or more")
     return min(count, limit)
+
+
+def balanced_batches(context: MethodContext, targets: int, epoch: int) -> Indices:
+    """``targets`` target windows in every mini-batch, then source windows, all drawn uniformly."""
+    rng = np.random.default_rng([context.seed, epoch])
+    target = rng.choice(context.target_windows, (context.steps_per_epoch, targets))
+    source = rng.choice(context.source_windows, (context.steps_per_epoch, context.batch_size - targets))
+    return np.concatenate([target, source], axis=1)
 
 
 def check_share(share: float) -> None:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from beacon.methods.balanced import check_cameras, check_ratio, check_share, check_strengths, target_count
+from beacon.methods.balanced import (
+    balanced_batches,
+    check_cameras,
+    check_ratio,
+    check_share,
+    check_strengths,
+    target_count,
+)
 from beacon.methods.base import Features, Indices, Method, MethodContext, choose_features
 
 if TYPE_CHECKING:
@@ -59,12 +66,7 @@ class Mmd(Method):
 
     def batches(self, epoch: int) -> Indices:
         """The same number of target windows in every mini-batch, the rest source, all drawn uniformly."""
-        context = self.context
-        rng = np.random.default_rng([context.seed, epoch])
-        steps, targets = context.steps_per_epoch, self._targets
-        target = rng.choice(context.target_windows, (steps, targets))
-        source = rng.choice(context.source_windows, (steps, context.batch_size - targets))
-        return np.concatenate([target, source], axis=1)
+        return balanced_batches(self.context, self._targets, epoch)
 
     def weights(self, index: Tensor) -> Tensor | None:
         """What brings the mix back to the ratio."""

@@ -104,6 +104,7 @@ class Trainer:
             measure=self._measure,
             capacity=lambda: half_squared_norm(self.policy),
             fit_reference=self._fit_reference,
+            present_policy=lambda: TrainedReference(self.policy, self._measure, self.sweep.actions),
         )
         self.method = METHODS[config.method](config.options, self.context)
         self.auxiliary = {
