@@ -14,6 +14,7 @@ from beacon.methods.auxiliary import AUXILIARY_LOSSES, AuxiliaryLoss
 from beacon.methods.base import EpochReport, Measurements, Method, MethodContext, ReferencePolicy
 from beacon.methods.beacon import PAPER, RECOMMENDED, Beacon, BeaconOptions, PaperBeacon
 from beacon.methods.cotrain import CoTraining, CoTrainingOptions
+from beacon.methods.deminf import DemInf, DemInfOptions
 from beacon.methods.mmd import Mmd, MmdOptions
 from beacon.methods.registry import METHODS, register
 from beacon.methods.remix import Remix, RemixOptions
@@ -29,6 +30,7 @@ register("beacon")(Beacon)
 register("beacon-paper")(PaperBeacon)
 register("remix")(Remix)
 register("ambient")(Ambient)
+register("deminf")(DemInf)
 
 DEFAULT_METHOD = "beacon"  # of the command line
 
@@ -45,6 +47,8 @@ __all__ = [
     "BeaconOptions",
     "CoTraining",
     "CoTrainingOptions",
+    "DemInf",
+    "DemInfOptions",
     "EpochReport",
     "Measurements",
     "Method",

@@ -119,9 +119,9 @@ class Ambient(Method):
         context, options = self.context, self.options
         if self.t_min is not None:
             return None
-        sources = len(context.domains.sources)
+        sources, scalars = len(context.domains.sources), dict[str, float]()
         if options.t_min is not None:
-            self.t_min, scalars = np.full(sources, options.t_min), {}
+            self.t_min = np.full(sources, options.t_min)
         else:
             self.t_min, scalars = self._find()
         self._table = self._make_table()
@@ -138,7 +138,8 @@ class Ambient(Method):
         t_min, scalars = np.zeros(len(context.domains.sources)), {}
         for number, name in enumerate(context.domains.sources):
             index, labels = self._samples(number)
-            chunks, episodes = present.actions(index).flatten(1).float().cpu(), context.windows.episode[index]
+            chunks = present.actions(index).flatten(1).float().cpu()
+            episodes = context.windows.episode[index].astype(np.int64)
             keys = (context.seed, number)
             levels, confusion = noise_confusion(chunks, labels, episodes, schedule, options, keys)
             t_min[number] = first_level(levels, confusion, options.epsilon)
