@@ -15,7 +15,7 @@ from tiny_runs import metrics, tiny_config
 from beacon.errors import UserError
 from beacon.methods import DemInfOptions
 from beacon.methods.deminf import ksg_scores
-from beacon.methods.vae import VaeTraining, vae_latents
+from beacon.methods.vae import VaeTraining, standardised, vae_latents
 from beacon.training import Trainer, train
 from beacon.training.run_folder import RunFolder
 
@@ -49,8 +49,8 @@ def test_latents_keep_what_varies() -> None:
     """Ten columns that are linear in two numbers: two latents say them again."""
     draw = torch.Generator().manual_seed(0)
     truth = torch.randn(512, 2, generator=draw)
-    inputs = truth @ torch.randn(2, 10, generator=draw)
-    training = VaeTraining(hidden=64, learning_rate=2e-3, passes=60, batch_size=64)
+    inputs = standardised(truth @ torch.randn(2, 10, generator=draw))
+    training = VaeTraining(hidden=64, learning_rate=2e-3, steps=500, batch_size=64)
     latents = vae_latents(inputs, 2, 1e-3, training, 0)
     assert torch.equal(latents, vae_latents(inputs, 2, 1e-3, training, 0))
     design = torch.cat([latents, torch.ones(len(latents), 1)], dim=1)
@@ -71,7 +71,7 @@ def corrupted(path: Path, demos: int, bad: int) -> Path:
 
 def test_demonstrations_of_noise_are_left_out(target: Path, tmp_path: Path) -> None:
     source = corrupted(tmp_path / "sim.hdf5", 40, 12)
-    training = VaeTraining(hidden=64, learning_rate=1e-3, passes=30)
+    training = VaeTraining(hidden=64, learning_rate=1e-3, steps=200)
     options = DemInfOptions(keep=0.7, vae=training)
     made = Trainer(tiny_config("deminf", source, target, options=options), RunFolder(tmp_path / "run"))
     report = made.method.between_epochs(0)

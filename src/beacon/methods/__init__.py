@@ -15,6 +15,7 @@ from beacon.methods.base import EpochReport, Measurements, Method, MethodContext
 from beacon.methods.beacon import PAPER, RECOMMENDED, Beacon, BeaconOptions, PaperBeacon
 from beacon.methods.cotrain import CoTraining, CoTrainingOptions
 from beacon.methods.deminf import DemInf, DemInfOptions
+from beacon.methods.iwr import Iwr, IwrOptions
 from beacon.methods.mmd import Mmd, MmdOptions
 from beacon.methods.registry import METHODS, register
 from beacon.methods.remix import Remix, RemixOptions
@@ -31,6 +32,7 @@ register("beacon-paper")(PaperBeacon)
 register("remix")(Remix)
 register("ambient")(Ambient)
 register("deminf")(DemInf)
+register("iwr")(Iwr)
 
 DEFAULT_METHOD = "beacon"  # of the command line
 
@@ -50,6 +52,8 @@ __all__ = [
     "DemInf",
     "DemInfOptions",
     "EpochReport",
+    "Iwr",
+    "IwrOptions",
     "Measurements",
     "Method",
     "MethodContext",

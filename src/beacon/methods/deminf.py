@@ -101,18 +101,19 @@ class DemInf(SelectedCoTraining):
 
     def _latents(self) -> tuple[Tensor, Tensor]:
         from beacon.data.image_features import ImageFeatures
-        from beacon.methods.vae import vae_latents
+        from beacon.methods.vae import standardised, vae_latents
 
         context, options = self.context, self.options
         source, cameras = context.source_windows, bool(context.windows.sets[0].images)
         latents = options.state_latents or (16 if cameras else 12)
         beta = options.state_beta if options.state_beta is not None else (0.01 if cameras else 0.05)
         seen = ImageFeatures().of(context.windows)[source]
-        chunks = context.windows.gather(source, images=False).actions[:, : options.actions].flatten(1)
+        chunks = context.windows.gather(source, images=False).actions[:, : options.actions]
+        taken = standardised(chunks.flatten(1))
         seed, training = context.seed, options.vae
         return (
             vae_latents(seen, latents, beta, training, seed, STATES),
-            vae_latents(chunks, options.action_latents, options.action_beta, training, seed, ACTIONS),
+            vae_latents(taken, options.action_latents, options.action_beta, training, seed, ACTIONS),
         )
 
 
