@@ -72,7 +72,7 @@ def corrupted(path: Path, demos: int, bad: int) -> Path:
 def test_demonstrations_of_noise_are_left_out(target: Path, tmp_path: Path) -> None:
     source = corrupted(tmp_path / "sim.hdf5", 40, 12)
     training = VaeTraining(hidden=64, learning_rate=1e-3, steps=200)
-    options = DemInfOptions(keep=0.7, vae=training)
+    options = DemInfOptions(keep_share=0.7, vae=training)
     made = Trainer(tiny_config("deminf", source, target, options=options), RunFolder(tmp_path / "run"))
     report = made.method.between_epochs(0)
     assert report is not None and report.weights is not None
@@ -103,7 +103,7 @@ def test_too_few_windows_are_refused(target: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"keep": 0.0}, "--keep 0.0: must be above 0"),
+        ({"keep_share": 0.0}, "--keep-share 0.0: must be above 0"),
         ({"ratio": 1.5}, "--ratio 1.5"),
         ({"neighbors": (7, 5)}, "--neighbors 7 5"),
         ({"batch": 5}, "--batch 5: must be at least 8"),

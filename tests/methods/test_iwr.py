@@ -76,7 +76,7 @@ def test_the_denominator_counts() -> None:
 def test_embeddings_of_the_policy_are_refreshed_and_resumed(
     embeddings, source: Path, target: Path, tmp_path: Path
 ) -> None:
-    options = IwrOptions(embeddings=embeddings, granularity="demo", keep=0.4)
+    options = IwrOptions(embeddings=embeddings, granularity="demo", keep_share=0.4)
     config = tiny_config("iwr", source, target, options=options)
     train(config, tmp_path / "whole")
     train_with_stops(config, tmp_path / "parts", 1, 3, 5)
@@ -99,7 +99,7 @@ def test_data_that_it_cannot_use(source: Path, target: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"keep": 1.5}, "--keep 1.5"),
+        ({"keep_share": 1.5}, "--keep-share 1.5"),
         ({"bandwidth": 0.0}, "--bandwidth 0.0: must be above 0"),
         ({"latents": 0}, "--latents 0"),
         ({"refresh_every": 0}, "--refresh-every 0"),

@@ -17,6 +17,7 @@ from beacon.methods.cotrain import CoTraining, CoTrainingOptions
 from beacon.methods.deminf import DemInf, DemInfOptions
 from beacon.methods.iwr import Iwr, IwrOptions
 from beacon.methods.mmd import Mmd, MmdOptions
+from beacon.methods.qoq import Qoq, QoqOptions
 from beacon.methods.registry import METHODS, register
 from beacon.methods.remix import Remix, RemixOptions
 from beacon.methods.single import NoOptions, SourceOnly, TargetOnly
@@ -33,6 +34,7 @@ register("remix")(Remix)
 register("ambient")(Ambient)
 register("deminf")(DemInf)
 register("iwr")(Iwr)
+register("qoq")(Qoq)
 
 DEFAULT_METHOD = "beacon"  # of the command line
 
@@ -61,6 +63,8 @@ __all__ = [
     "MmdOptions",
     "NoOptions",
     "PaperBeacon",
+    "Qoq",
+    "QoqOptions",
     "ReferencePolicy",
     "Remix",
     "RemixOptions",

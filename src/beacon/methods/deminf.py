@@ -35,7 +35,7 @@ class DemInfOptions:
     """Options of DemInf; defaults are its public code's where not said otherwise."""
 
     # Share of the source demonstrations that is kept; ours.
-    keep: float = 0.5
+    keep_share: float = 0.5
     # Share of the source in a mini-batch; ours, as co-training.
     ratio: float = 0.9
     # Latents of a state, and their β; None: 16 and 0.01 with cameras, 12 and 0.05 without.
@@ -58,7 +58,7 @@ class DemInfOptions:
     vae: VaeTraining = field(default_factory=VaeTraining)
 
     def __post_init__(self) -> None:
-        check_selection(self.keep, self.ratio)
+        check_selection(self.keep_share, self.ratio)
         low, high = self.neighbors
         if not 1 <= low <= high:
             raise refusal("neighbors", f"{low} {high}", "two numbers from 1 on, the second not smaller")

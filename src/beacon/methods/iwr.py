@@ -37,7 +37,7 @@ class IwrOptions:
     """Options of Importance Weighted Retrieval; numbers that are not the paper's idea are ours."""
 
     # Share of the source that is kept; paper: a threshold for each data set.
-    keep: float = 0.5
+    keep_share: float = 0.5
     # Share of the source in a mini-batch; ours, as co-training.
     ratio: float = 0.9
     # Keep single "window"s, as the paper, or whole "demo"nstrations by the mean logarithm of their weights.
@@ -59,7 +59,7 @@ class IwrOptions:
     max_age: int = 4
 
     def __post_init__(self) -> None:
-        check_selection(self.keep, self.ratio)
+        check_selection(self.keep_share, self.ratio)
         require_at_least(1, latents=self.latents, refresh_every=self.refresh_every, max_age=self.max_age)
         require_at_least(0, beta=self.beta, actions=self.actions)
         if self.bandwidth is not None:
@@ -159,7 +159,8 @@ def log_density(points: Tensor, data: Tensor, bandwidth: float | None = None) ->
     root = torch.linalg.cholesky(covariance + ridge * torch.eye(dims, dtype=data.dtype))
 
     def whiten(values: Tensor) -> Tensor:
-        return torch.linalg.solve_triangular(root, values.T, upper=False).T / width
+        white: Tensor = torch.linalg.solve_triangular(root, values.T, upper=False).T
+        return white / width
 
     kernels = whiten(data)
     parts = [

@@ -20,10 +20,10 @@ LOG = logging.getLogger(__name__)
 Vector = NDArray[np.float64]
 
 
-def check_selection(keep: float, ratio: float) -> None:
+def check_selection(keep_share: float, ratio: float) -> None:
     """Refuse shares that are none: of the source that is kept, and of the source in a mini-batch."""
-    if not 0 < keep <= 1:
-        raise refusal("keep", keep, "above 0 and at most 1")
+    if not 0 < keep_share <= 1:
+        raise refusal("keep_share", keep_share, "above 0 and at most 1")
     check_ratio(ratio)
 
 
@@ -58,9 +58,9 @@ def top_share(scores: Vector, share: float, groups: Indices) -> NDArray[np.bool_
 class SelectedCoTraining(Method):
     """Score the source windows, keep the best share, and draw source and target at a fixed ratio.
 
-    Subclasses say what the score is and when it is asked for. Their options have ``keep``, the share of the
-    source that is kept, and ``ratio``, the share of the source in a mini-batch. Several sources are ranked
-    together.
+    Subclasses say what the score is and when it is asked for. Their options have ``keep_share``, the share
+    of the source that is kept, and ``ratio``, the share of the source in a mini-batch. Several sources are
+    ranked together.
     """
 
     def __init__(self, options: Any, context: MethodContext) -> None:
@@ -123,7 +123,7 @@ class SelectedCoTraining(Method):
 
     def _is_kept(self) -> NDArray[np.bool_]:
         assert self.scores is not None
-        return top_share(self.scores, self.options.keep, self._groups())
+        return top_share(self.scores, self.options.keep_share, self._groups())
 
     def _scalars(self, scores: Vector) -> dict[str, float]:
         context = self.context
