@@ -13,6 +13,7 @@ from beacon.methods.ambient import Ambient, AmbientOptions
 from beacon.methods.auxiliary import AUXILIARY_LOSSES, AuxiliaryLoss
 from beacon.methods.base import EpochReport, Measurements, Method, MethodContext, ReferencePolicy
 from beacon.methods.beacon import PAPER, RECOMMENDED, Beacon, BeaconOptions, PaperBeacon
+from beacon.methods.cfg_adda import CfgAdda, CfgAddaOptions
 from beacon.methods.cotrain import CoTraining, CoTrainingOptions
 from beacon.methods.deminf import DemInf, DemInfOptions
 from beacon.methods.iwr import Iwr, IwrOptions
@@ -35,6 +36,7 @@ register("ambient")(Ambient)
 register("deminf")(DemInf)
 register("iwr")(Iwr)
 register("qoq")(Qoq)
+register("cfg-adda")(CfgAdda)
 
 DEFAULT_METHOD = "beacon"  # of the command line
 
@@ -49,6 +51,8 @@ __all__ = [
     "AuxiliaryLoss",
     "Beacon",
     "BeaconOptions",
+    "CfgAdda",
+    "CfgAddaOptions",
     "CoTraining",
     "CoTrainingOptions",
     "DemInf",

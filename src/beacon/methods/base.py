@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # so that a command line can read the options without waiting
     from torch import Tensor
 
     from beacon.data import WindowBatch
-    from beacon.policy import DiffusionPolicy, Encoding
+    from beacon.policy import DiffusionPolicy, Encoding, ObservationSpec
 
 Features = Literal["vision", "obs"]
 Indices = NDArray[np.int64]
@@ -158,6 +158,11 @@ class Method(ABC):
     def check(cls, options: Any, *, epochs: int) -> None:
         """Refuse options that contradict the rest of the run, before any data is read."""
         return
+
+    @classmethod
+    def observation(cls, options: Any, spec: ObservationSpec) -> ObservationSpec:
+        """What the policy of a run with these options sees and does; plain: what the data have."""
+        return spec
 
     @abstractmethod
     def batches(self, epoch: int) -> Indices:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
 from beacon.methods.balanced import (
-    balanced_batches,
+    BalancedCoTraining,
     check_cameras,
     check_ratio,
     check_share,
     check_strengths,
-    target_count,
 )
-from beacon.methods.base import Features, Indices, Method, MethodContext, choose_features
+from beacon.methods.base import Features, MethodContext, choose_features
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,7 +44,7 @@ class MmdOptions:
         check_strengths(strength=self.strength)
 
 
-class Mmd(Method):
+class Mmd(BalancedCoTraining):
     """Clone source and target at a fixed ratio, and keep their features from being told apart."""
 
     Options = MmdOptions
@@ -55,24 +52,6 @@ class Mmd(Method):
     def __init__(self, options: MmdOptions, context: MethodContext) -> None:
         super().__init__(options, context)
         check_cameras(context, "mmd")
-        self._targets = target_count(context, options.target_share, most=1 - 2 / context.batch_size)
-        size, targets = context.batch_size, self._targets
-        # Mean over the batch of weight × loss = ratio · mean over source + (1 − ratio) · mean over target.
-        self._weight = np.where(
-            context.windows.domain == context.target,
-            (1 - options.ratio) * size / targets,
-            options.ratio * size / (size - targets),
-        ).astype(np.float32)
-
-    def batches(self, epoch: int) -> Indices:
-        """The same number of target windows in every mini-batch, the rest source, all drawn uniformly."""
-        return balanced_batches(self.context, self._targets, epoch)
-
-    def weights(self, index: Tensor) -> Tensor | None:
-        """What brings the mix back to the ratio."""
-        import torch
-
-        return torch.from_numpy(self._weight[index.cpu().numpy()]).to(index.device)
 
     def extra_loss(self, batch: WindowBatch, encoding: Encoding, losses: Tensor) -> Tensor | None:
         """Strength × distance between the features of both sides."""

@@ -12,12 +12,25 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class DomainLabel:
+    """The domain as a condition of the policy, with classifier-free guidance (Ho and Salimans 2022)."""
+
+    dropout: float  # share of the training samples whose label is left out
+    guidance: float  # s; when acting: without label + s (with the target's label - without); 1 is no guidance
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.dropout < 1, "domain label dropout: at least 0 and below 1")
+        _require(0 <= self.guidance < float("inf"), "domain label guidance: at least 0, and finite")
+
+
+@dataclass(frozen=True)
 class ObservationSpec:
     """Names and shapes of everything that enters and leaves a policy."""
 
     cameras: dict[str, tuple[int, int, int]]  # camera name -> (height, width, channels) of its uint8 images
     proprio: dict[str, int]  # proprioception name -> number of values
     action_dim: int  # values per action
+    domain_label: DomainLabel | None = None  # whether source or target is a condition, too
 
     def __post_init__(self) -> None:
         if not self.cameras and not self.proprio:
@@ -51,6 +64,7 @@ class ObservationSpec:
             "cameras": {name: list(shape) for name, shape in self.cameras.items()},
             "proprio": dict(self.proprio),
             "action_dim": self.action_dim,
+            **({} if self.domain_label is None else {"domain_label": asdict(self.domain_label)}),
         }
 
     @classmethod
@@ -61,6 +75,7 @@ class ObservationSpec:
                 cameras={str(name): _triple(shape) for name, shape in data["cameras"].items()},
                 proprio={str(name): int(size) for name, size in data["proprio"].items()},
                 action_dim=int(data["action_dim"]),
+                domain_label=DomainLabel(**data["domain_label"]) if data.get("domain_label") else None,
             )
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise UserError(f"not a description of observations: {error!r}") from error

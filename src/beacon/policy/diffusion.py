@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from beacon.errors import UserError
@@ -47,7 +48,8 @@ class DiffusionPolicy(nn.Module):
     @property
     def condition_dim(self) -> int:
         """Values of ``Encoding.observation`` per sample."""
-        return self.vision_dim + self.config.obs_steps * self.encoder.proprio_dim
+        observed = self.vision_dim + self.config.obs_steps * self.encoder.proprio_dim
+        return observed + self.encoder.label_dim
 
     @property
     def device(self) -> torch.device:
@@ -64,8 +66,9 @@ class DiffusionPolicy(nn.Module):
     ) -> Encoding:
         """Encode uint8 images (B, obs_steps, H, W, C) and normalised proprioception (B, obs_steps, d).
 
-        With a generator each sample is cropped at random (in training), without one in the centre.
-        ``of_source``, (B,), says which samples are of the source; by default none is, as when acting.
+        With a generator each sample is cropped at random (in training), without one in the centre; domain
+        labels, where there are any, are left out at random. ``of_source``, (B,), says which samples are of
+        the source; by default none is, as when acting.
         """
         encoding: Encoding = self.encoder(images, proprio, crop_generator, of_source)
         return encoding
@@ -117,6 +120,7 @@ class DiffusionPolicy(nn.Module):
         """Normalised action chunks (B, horizon, A) for conditions (B, C).
 
         One generator for the batch, or one for each sample, which makes a sample independent of its batch.
+        A domain label guides as `DomainLabel` says.
         """
         scheduler = copy.copy(
             self._schedulers[sampler or self.config.sampler]
@@ -126,9 +130,16 @@ class DiffusionPolicy(nn.Module):
         generators = list(generator) if isinstance(generator, Sequence) else generator
         actions = _randn((batch, self.config.horizon, self.spec.action_dim), generators, self.device)
         projected = self.denoiser.project(condition)
+        unlabelled = None  # the same observations without their domain label, where it guides
+        if self.encoder.guidance != 1:
+            observed = condition[:, : -self.encoder.label_dim]
+            unlabelled = self.denoiser.project(F.pad(observed, (0, self.encoder.label_dim)))
         for step in scheduler.timesteps.tolist():
             timestep = torch.full((1, 1), step, device=self.device)
             predicted = self.denoiser(actions.unsqueeze(0), timestep, projected)[0].float()
+            if unlabelled is not None:
+                without = self.denoiser(actions.unsqueeze(0), timestep, unlabelled)[0].float()
+                predicted = without + self.encoder.guidance * (predicted - without)
             actions = scheduler.step(predicted, step, actions, generator=generators, return_dict=False)[0]
         return actions.clamp(-1, 1) if self.config.clip_sample else actions
 

@@ -83,9 +83,8 @@ class Trainer:
         self.normalizer = Normalizer.fit(
             sets, statistics=config.data.statistics, quantile=config.data.quantile, target=len(sets) - 1
         )
-        self.policy = DiffusionPolicy(observation_spec(sets[-1]), config.policy, seed=optimization.seed).to(
-            self.device
-        )
+        spec = METHODS[config.method].observation(config.options, observation_spec(sets[-1]))
+        self.policy = DiffusionPolicy(spec, config.policy, seed=optimization.seed).to(self.device)
         if config.run.compile:
             self.policy.compile()
         self.ema = ModelEma(self.policy, power=optimization.ema_power, max_decay=optimization.ema_max)
