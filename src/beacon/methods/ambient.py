@@ -84,11 +84,14 @@ class Ambient(Method):
     Options = AmbientOptions
 
     def __init__(self, options: AmbientOptions, context: MethodContext) -> None:
+        import torch
+
         super().__init__(options, context)
         if options.t_min is None:
             self._check_demonstrations()
         self._targets = target_count(context, options.target_share, most=1 - 2 / context.batch_size)
         self.t_min: Vector | None = None  # of every source, as a share of the noise levels
+        self._domain = torch.from_numpy(context.windows.domain.astype(np.int64))  # of every window
         self._table: Tensor | None = None  # what a window of a domain weighs at a level, (domains, levels)
 
     def _check_demonstrations(self) -> None:
@@ -107,12 +110,11 @@ class Ambient(Method):
 
     def noise_weights(self, index: Tensor, timesteps: Tensor) -> Tensor | None:
         """At every noise level, those who may teach share one weight, in the proportion of the ratio."""
-        import torch
-
         if self._table is None:
             return None
-        domain = torch.from_numpy(self.context.windows.domain.astype(np.int64))[index.cpu()]
-        return self._table[domain.unsqueeze(0), timesteps.cpu()].to(timesteps.device)
+        device = timesteps.device
+        self._table, self._domain = self._table.to(device), self._domain.to(device)  # once: no step waits
+        return self._table[self._domain[index.to(device)].unsqueeze(0), timesteps]
 
     def between_epochs(self, epoch: int) -> EpochReport | None:
         """Find t_min of every source, once; a run that is resumed knows it."""

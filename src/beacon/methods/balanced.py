@@ -46,6 +46,7 @@ class BalancedCoTraining(Method):
             (1 - options.ratio) * size / targets,
             options.ratio * size / (size - targets),
         ).astype(np.float32)
+        self._on_device: Tensor | None = None  # the same where the policy is
 
     def batches(self, epoch: int) -> Indices:
         """The same number of target windows in every mini-batch, the rest source, all drawn uniformly."""
@@ -55,7 +56,9 @@ class BalancedCoTraining(Method):
         """What brings the mix back to the ratio."""
         import torch
 
-        return torch.from_numpy(self._weight[index.cpu().numpy()]).to(index.device)
+        if self._on_device is None or self._on_device.device != index.device:
+            self._on_device = torch.from_numpy(self._weight).to(index.device)
+        return self._on_device[index]
 
 
 def check_share(share: float) -> None:

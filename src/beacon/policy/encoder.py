@@ -204,12 +204,13 @@ class ObservationEncoder(nn.Module):
         generator: torch.Generator | None,
     ) -> Tensor:
         """(1, 0) for the source, (0, 1) for the target, (0, 0) where it is left out: (B, 2)."""
-        source = torch.zeros(len(like), dtype=torch.bool) if of_source is None else of_source.cpu()
-        labels = torch.stack([source, ~source], dim=1).float()
+        if of_source is None:
+            of_source = torch.zeros(len(like), dtype=torch.bool)
+        labels = torch.stack([of_source, ~of_source], dim=1).to(like)
         if generator is not None:
-            kept = torch.rand(len(like), 1, generator=generator) >= label.dropout
-            labels = labels * kept
-        return labels.to(like)
+            kept = torch.rand(len(like), 1, generator=generator, device=generator.device) >= label.dropout
+            labels = labels * kept.to(like)
+        return labels
 
     def _features(self, crops: list[Tensor], of_source: Tensor | None) -> list[Tensor]:
         encoders = list(self.cameras) * (len(crops) if self.share else 1)
