@@ -47,6 +47,12 @@ RIVALS: dict[str, tuple[str, Any]] = {
     "beacon (paper)": ("beacon-paper", PAPER),
     "beacon (paper, amortized)": ("beacon-paper", replace(PAPER, measurement=ReuseGradientSteps())),
     "remix": ("remix", METHODS["remix"].Options()),
+    "ambient": ("ambient", METHODS["ambient"].Options()),
+    "deminf": ("deminf", METHODS["deminf"].Options()),
+    "iwr": ("iwr", METHODS["iwr"].Options()),
+    "iwr (policy's embeddings)": ("iwr", METHODS["iwr"].Options(embeddings="vision")),
+    "qoq": ("qoq", METHODS["qoq"].Options()),
+    "cfg-adda": ("cfg-adda", METHODS["cfg-adda"].Options()),
 }
 
 
@@ -113,6 +119,8 @@ def bench_steps(folder: Path, steps: int, rounds: int, demos: tuple[int, int]) -
                 mine / theirs for mine, theirs in zip(values, times["cotrain"], strict=True)
             ),
             "between_epochs_in_cotrain_steps": statistics.median(between[name][1:] or between[name]) / plain,
+            # What a method does once, such as a score of all data; it grows with the data, not with the run.
+            "before_training_in_cotrain_steps": between[name][0] / plain,
         }
         for name, values in times.items()
     }
@@ -169,7 +177,7 @@ def main() -> None:
     dtw = bench_dtw(*((50, 4) if options.quick else (500, 20)), steps=110, pairs=2 if options.quick else 20)
     console = Console()
     table = Table("method", title=f"gradient steps, cpu preset, batch {BATCH}", title_justify="left")
-    for column in ("step, ms", "step ÷ co-training", "between epochs, in steps"):
+    for column in ("step, ms", "step ÷ co-training", "between epochs, in steps", "before training, in steps"):
         table.add_column(column, justify="right")
     for name, numbers in steps.items():
         table.add_row(name, *(f"{value:,.3g}" for value in numbers.values()))

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 from tiny_runs import OPTIMIZATION, assert_same_runs, metrics, tiny_config, train_with_stops
 
+from beacon.cli.main import main
 from beacon.data import EpisodeSet
 from beacon.errors import UserError
 from beacon.methods import METHODS
@@ -76,6 +77,11 @@ def test_it_refuses_what_it_cannot_do(name: str, source: Path, target: Path, tmp
             tiny_config(name, source, None)
     else:
         Trainer(tiny_config(name, source, None), RunFolder(tmp_path / "run"))
+
+
+def test_no_option_has_a_name_that_the_run_has_taken(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--method", name, "--help"]) == 0
+    assert "--out" in capsys.readouterr().out
 
 
 def test_it_does_not_take_up_the_state_of_another(

@@ -19,6 +19,7 @@ from demonstrations import make_dataset
 from safetensors.torch import load_file
 
 from beacon.methods import METHODS, AuxiliaryLoss
+from beacon.plain import changed
 from beacon.policy import EncoderConfig, PolicyConfig
 from beacon.training import DataOptions, OptimizationOptions, RunOptions, TrainConfig, train
 from beacon.training.trainer import StepEvent
@@ -45,6 +46,13 @@ TINY_OPTIONS = _POLICY.split()
 OPTIMIZATION = OptimizationOptions(
     steps=6, steps_per_epoch=2, batch_size=8, learning_rate=1e-3, warmup_steps=2
 )
+# Networks that methods train for themselves, in a few steps.
+_VAE = {"vae": {"hidden": 16, "steps": 5}}
+TINY_METHODS: dict[str, dict[str, Any]] = {
+    "ambient": {"classifier_steps": 5},
+    "deminf": _VAE,
+    "iwr": _VAE,
+}
 RUN = RunOptions(device="cpu", checkpoint_every=1, keep=9, log_every=1, tensorboard=False)
 
 
@@ -93,7 +101,9 @@ def tiny_config(
     sources = () if source is None else source if isinstance(source, tuple) else (source,)
     return TrainConfig(
         method=method,
-        options=METHODS[method].default_options() if options is None else options,
+        options=changed(METHODS[method].default_options(), TINY_METHODS.get(method, {}))
+        if options is None
+        else options,
         auxiliary=auxiliary,
         data=DataOptions(source=sources, target=target, **(data or {})),
         policy=policy,

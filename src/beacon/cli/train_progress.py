@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from beacon.cli.messages import shown_messages
+
 if TYPE_CHECKING:
     from beacon.training.config import TrainConfig
     from beacon.training.trainer import StepEvent
@@ -93,7 +95,8 @@ def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
                 soon = "" if event.step == event.steps else f", {in_words(remaining)} left"
                 print(f"step {event.step} of {event.steps}, loss {event.loss():.4f}{soon}", flush=True)
 
-        yield report
+        with shown_messages(lambda message: print(message, flush=True)):
+            yield report
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -105,7 +108,10 @@ def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
         TimeElapsedColumn(),
         TextColumn("left {task.fields[left]}"),
     )
-    with Progress(*columns, refresh_per_second=2, console=console) as bar:
+    with (
+        Progress(*columns, refresh_per_second=2, console=console) as bar,
+        shown_messages(lambda message: console.print(message, markup=False, highlight=False)),
+    ):
         task = bar.add_task(config.method, total=config.optimization.steps, loss="-", left="-")
 
         def show(event: StepEvent) -> None:

@@ -9,11 +9,16 @@ Nothing here waits for torch, so that a command line knows the methods and their
 
 from __future__ import annotations
 
+from beacon.methods.ambient import Ambient, AmbientOptions
 from beacon.methods.auxiliary import AUXILIARY_LOSSES, AuxiliaryLoss
 from beacon.methods.base import EpochReport, Measurements, Method, MethodContext, ReferencePolicy
 from beacon.methods.beacon import PAPER, RECOMMENDED, Beacon, BeaconOptions, PaperBeacon
+from beacon.methods.cfg_adda import CfgAdda, CfgAddaOptions
 from beacon.methods.cotrain import CoTraining, CoTrainingOptions
+from beacon.methods.deminf import DemInf, DemInfOptions
+from beacon.methods.iwr import Iwr, IwrOptions
 from beacon.methods.mmd import Mmd, MmdOptions
+from beacon.methods.qoq import Qoq, QoqOptions
 from beacon.methods.registry import METHODS, register
 from beacon.methods.remix import Remix, RemixOptions
 from beacon.methods.single import NoOptions, SourceOnly, TargetOnly
@@ -27,6 +32,11 @@ register("uot")(Uot)
 register("beacon")(Beacon)
 register("beacon-paper")(PaperBeacon)
 register("remix")(Remix)
+register("ambient")(Ambient)
+register("deminf")(DemInf)
+register("iwr")(Iwr)
+register("qoq")(Qoq)
+register("cfg-adda")(CfgAdda)
 
 DEFAULT_METHOD = "beacon"  # of the command line
 
@@ -36,12 +46,20 @@ __all__ = [
     "METHODS",
     "PAPER",
     "RECOMMENDED",
+    "Ambient",
+    "AmbientOptions",
     "AuxiliaryLoss",
     "Beacon",
     "BeaconOptions",
+    "CfgAdda",
+    "CfgAddaOptions",
     "CoTraining",
     "CoTrainingOptions",
+    "DemInf",
+    "DemInfOptions",
     "EpochReport",
+    "Iwr",
+    "IwrOptions",
     "Measurements",
     "Method",
     "MethodContext",
@@ -49,6 +67,8 @@ __all__ = [
     "MmdOptions",
     "NoOptions",
     "PaperBeacon",
+    "Qoq",
+    "QoqOptions",
     "ReferencePolicy",
     "Remix",
     "RemixOptions",

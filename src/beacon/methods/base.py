@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # so that a command line can read the options without waiting
     from torch import Tensor
 
     from beacon.data import WindowBatch
-    from beacon.policy import DiffusionPolicy, Encoding
+    from beacon.policy import DiffusionPolicy, Encoding, ObservationSpec
 
 Features = Literal["vision", "obs"]
 Indices = NDArray[np.int64]
@@ -34,7 +34,9 @@ class Measurements:
 
 
 class ReferencePolicy(Protocol):
-    """A policy of the run's architecture that was trained apart from it, and no longer changes."""
+    """A policy of the run's architecture: one that was trained apart and no longer changes, or the run's own
+    as it is now.
+    """
 
     @property
     def policy(self) -> DiffusionPolicy:
@@ -54,6 +56,10 @@ def _no_references(name: str, members: Indices, steps: int) -> ReferencePolicy:
     raise NotImplementedError("whoever made this context trains no reference policies")
 
 
+def _no_policy() -> ReferencePolicy:
+    raise NotImplementedError("whoever made this context has no policy")
+
+
 @dataclass(frozen=True, eq=False)
 class MethodContext(DataContext):
     """Everything a method may need to know of the run."""
@@ -69,6 +75,8 @@ class MethodContext(DataContext):
     # (name, windows, gradient steps) -> a policy trained on these windows alone, with the run's optimiser.
     # It is kept in the run folder under its name: whoever asks again, or resumes, gets the same one.
     fit_reference: Callable[[str, Indices, int], ReferencePolicy] = _no_references
+    # The run's own policy, which the next gradient step changes.
+    present_policy: Callable[[], ReferencePolicy] = _no_policy
 
     def fit_target_reference(self, share: float) -> ReferencePolicy:
         """A policy trained on the target alone, for ``share`` of the run's gradient steps."""
@@ -150,6 +158,11 @@ class Method(ABC):
     def check(cls, options: Any, *, epochs: int) -> None:
         """Refuse options that contradict the rest of the run, before any data is read."""
         return
+
+    @classmethod
+    def observation(cls, options: Any, spec: ObservationSpec) -> ObservationSpec:
+        """What the policy of a run with these options sees and does; plain: what the data have."""
+        return spec
 
     @abstractmethod
     def batches(self, epoch: int) -> Indices:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from beacon.methods.balanced import check_cameras, check_ratio, check_share, check_strengths, target_count
-from beacon.methods.base import Features, Indices, Method, MethodContext, choose_features
+from beacon.methods.balanced import (
+    BalancedCoTraining,
+    check_cameras,
+    check_ratio,
+    check_share,
+    check_strengths,
+)
+from beacon.methods.base import Features, MethodContext, choose_features
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +44,7 @@ class MmdOptions:
         check_strengths(strength=self.strength)
 
 
-class Mmd(Method):
+class Mmd(BalancedCoTraining):
     """Clone source and target at a fixed ratio, and keep their features from being told apart."""
 
     Options = MmdOptions
@@ -48,32 +52,6 @@ class Mmd(Method):
     def __init__(self, options: MmdOptions, context: MethodContext) -> None:
         super().__init__(options, context)
         check_cameras(context, "mmd")
-        self._targets = target_count(context, options.target_share, most=1 - 2 / context.batch_size)
-        size, targets = context.batch_size, self._targets
-        # Mean over the batch of weight × loss = ratio · mean over source + (1 − ratio) · mean over target.
-        self._weight = np.where(
-            context.windows.domain == context.target,
-            (1 - options.ratio) * size / targets,
-            options.ratio * size / (size - targets),
-        ).astype(np.float32)
-        self._on_device: Tensor | None = None  # the same where the policy is
-
-    def batches(self, epoch: int) -> Indices:
-        """The same number of target windows in every mini-batch, the rest source, all drawn uniformly."""
-        context = self.context
-        rng = np.random.default_rng([context.seed, epoch])
-        steps, targets = context.steps_per_epoch, self._targets
-        target = rng.choice(context.target_windows, (steps, targets))
-        source = rng.choice(context.source_windows, (steps, context.batch_size - targets))
-        return np.concatenate([target, source], axis=1)
-
-    def weights(self, index: Tensor) -> Tensor | None:
-        """What brings the mix back to the ratio."""
-        import torch
-
-        if self._on_device is None or self._on_device.device != index.device:
-            self._on_device = torch.from_numpy(self._weight).to(index.device)
-        return self._on_device[index]
 
     def extra_loss(self, batch: WindowBatch, encoding: Encoding, losses: Tensor) -> Tensor | None:
         """Strength × distance between the features of both sides."""

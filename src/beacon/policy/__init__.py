@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from beacon.policy.checkpoint import find_checkpoint, load_policy, save_policy
-    from beacon.policy.config import PRESETS, EncoderConfig, ObservationSpec, PolicyConfig
+    from beacon.policy.config import PRESETS, DomainLabel, EncoderConfig, ObservationSpec, PolicyConfig
     from beacon.policy.diffusion import DiffusionPolicy
     from beacon.policy.ema import ModelEma
     from beacon.policy.encoder import Encoding
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PRESETS",
     "DiffusionPolicy",
+    "DomainLabel",
     "EncoderConfig",
     "Encoding",
     "ModelEma",
@@ -35,6 +36,7 @@ __all__ = [
 _HOMES = {
     "PRESETS": "config",
     "DiffusionPolicy": "diffusion",
+    "DomainLabel": "config",
     "EncoderConfig": "config",
     "Encoding": "encoder",
     "ModelEma": "ema",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from beacon.errors import UserError
-from beacon.plain import from_plain, to_plain
+from beacon.plain import OMIT_DEFAULT, from_plain, to_plain
 from beacon.ranges import Range, check_ranges
 
 # Limits of what a description of a policy may ask for, far beyond any that was ever trained: a damaged or
@@ -17,12 +17,26 @@ LARGEST_POLICY = 4e9  # parameters, roughly
 
 
 @dataclass(frozen=True)
+class DomainLabel:
+    """The domain as a condition of the policy, with classifier-free guidance (Ho and Salimans 2022)."""
+
+    dropout: float  # share of the training samples whose label is left out
+    guidance: float  # s; when acting: without label + s (with the target's label - without); 1 is no guidance
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.dropout < 1, "domain label dropout: at least 0 and below 1")
+        _require(0 <= self.guidance < float("inf"), "domain label guidance: at least 0, and finite")
+
+
+@dataclass(frozen=True)
 class ObservationSpec:
     """Names and shapes of everything that enters and leaves a policy."""
 
     cameras: dict[str, tuple[int, int, int]]  # camera name -> (height, width, channels) of its uint8 images
     proprio: dict[str, int]  # proprioception name -> number of values
     action_dim: int  # values per action
+    # Whether source or target is a condition, too.
+    domain_label: DomainLabel | None = field(default=None, metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         if not self.cameras and not self.proprio:

@@ -68,6 +68,11 @@ class Denoiser(nn.Module):
 
     film: FilmConditioning
 
+    @property
+    def last_layers(self) -> tuple[nn.Module, ...]:
+        """The layers after the last FiLM, in order: each takes what the one before it gives."""
+        raise NotImplementedError
+
     def project(self, condition: Tensor) -> Tensor:
         """The part of the computation that depends on the condition alone: (B, C) -> (B, F)."""
         return self.film.project(condition)
@@ -140,6 +145,11 @@ class UNet(Denoiser):
         self.output = ShortConv1d(channels[0], action_dim, 1)
         self.film = FilmConditioning(config.step_dim, condition_dim, widths)
 
+    @property
+    def last_layers(self) -> tuple[nn.Module, ...]:
+        """The last convolution block and the output."""
+        return self.last, self.output
+
     def denoise(self, noisy: Tensor, film: list[tuple[Tensor, Tensor]]) -> Tensor:
         """(N, T, A) and per block a scale and a shift, (N, 1, width) -> (N, T, A)."""
         films = iter(film)
@@ -188,6 +198,11 @@ class MlpDenoiser(Denoiser):
         self.norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, size)
         self.film = FilmConditioning(config.step_dim, condition_dim, [width] * config.mlp_blocks)
+
+    @property
+    def last_layers(self) -> tuple[nn.Module, ...]:
+        """The last normalisation and the output."""
+        return self.norm, self.output
 
     def denoise(self, noisy: Tensor, film: list[tuple[Tensor, Tensor]]) -> Tensor:
         """(N, T, A) and per block a scale and a shift, (N, 1, width) -> (N, T, A)."""

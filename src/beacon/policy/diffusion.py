@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from beacon.errors import UserError
@@ -56,7 +57,8 @@ class DiffusionPolicy(nn.Module):
     @property
     def condition_dim(self) -> int:
         """Values of ``Encoding.observation`` per sample."""
-        return self.vision_dim + self.config.obs_steps * self.encoder.proprio_dim
+        observed = self.vision_dim + self.config.obs_steps * self.encoder.proprio_dim
+        return observed + self.encoder.label_dim
 
     @property
     def device(self) -> torch.device:
@@ -73,8 +75,9 @@ class DiffusionPolicy(nn.Module):
     ) -> Encoding:
         """Encode uint8 images (B, obs_steps, H, W, C) and normalised proprioception (B, obs_steps, d).
 
-        With a generator each sample is cropped at random (in training), without one in the centre.
-        ``of_source``, (B,), says which samples are of the source; by default none is, as when acting.
+        With a generator each sample is cropped at random (in training), without one in the centre; domain
+        labels, where there are any, are left out at random. ``of_source``, (B,), says which samples are of
+        the source; by default none is, as when acting.
         """
         encoding: Encoding = self.encoder(images, proprio, crop_generator, of_source)
         return encoding
@@ -162,15 +165,27 @@ class DiffusionPolicy(nn.Module):
         actions = _randn(shape, generators, self.device)
         dtype = self.denoiser.film.from_step.weight.dtype  # of the network; the chunk itself is float32
         projected = self.denoiser.project(condition.to(dtype))
+        unlabelled = self._without_label(condition.to(dtype))
         scheduler = copy.copy(plan.scheduler)
         for number, step in enumerate(plan.timesteps):
             film = self.denoiser.film.join(plan.steps[number], projected)
             predicted = self.denoiser.denoise(actions.to(dtype), film).view(shape).float()
+            if unlabelled is not None:
+                film = self.denoiser.film.join(plan.steps[number], unlabelled)
+                without = self.denoiser.denoise(actions.to(dtype), film).view(shape).float()
+                predicted = without + self.encoder.guidance * (predicted - without)
             if plan.updates is not None:
                 actions = plan.updates[number](predicted, actions, self.config)
             else:
                 actions = scheduler.step(predicted, step, actions, generator=generators, return_dict=False)[0]
         return actions.clamp(-1, 1) if self.config.clip_sample else actions
+
+    def _without_label(self, condition: Tensor) -> Tensor | None:
+        """The same observations without their domain label, projected, where it guides (`DomainLabel`)."""
+        if self.encoder.guidance == 1:
+            return None
+        observed = condition[:, : -self.encoder.label_dim]
+        return self.denoiser.project(F.pad(observed, (0, self.encoder.label_dim)))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """``torch.compile`` the two networks in place; names of parameters stay as they are."""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from beacon.errors import UserError
-from beacon.policy.config import EncoderConfig, ObservationSpec
+from beacon.policy.config import DomainLabel, EncoderConfig, ObservationSpec
 from beacon.policy.images import crop
 from beacon.policy.resnet import ResNet18
 from beacon.policy.view_map import ViewMap
@@ -132,6 +132,17 @@ class ObservationEncoder(nn.Module):
         self.share = config.share
         self.vision_dim = config.features * len(self.camera_names)  # per observation step
         self.proprio_dim = sum(spec.proprio.values())
+        self.domain_label = spec.domain_label
+
+    @property
+    def label_dim(self) -> int:
+        """Values of the domain label per sample, the last of ``Encoding.observation``: source, target."""
+        return 0 if self.domain_label is None else 2
+
+    @property
+    def guidance(self) -> float:
+        """How far actions are guided by the domain label; one is not at all."""
+        return 1.0 if self.domain_label is None else self.domain_label.guidance
 
     def forward(
         self,
@@ -140,8 +151,11 @@ class ObservationEncoder(nn.Module):
         crop_generator: torch.Generator | None,
         of_source: Tensor | None = None,
     ) -> Encoding:
-        """Images (B, T, H, W, C) and proprioception (B, T, d) -> Encoding; ``of_source`` as for `see`."""
-        return self.join(self.see(images, crop_generator, of_source), proprio)
+        """Images (B, T, H, W, C) and proprioception (B, T, d) -> Encoding; ``of_source`` as for `see`.
+
+        With a generator, domain labels are left out at random, too, where there are any.
+        """
+        return self.join(self.see(images, crop_generator, of_source), proprio, of_source, crop_generator)
 
     def see(
         self,
@@ -162,14 +176,41 @@ class ObservationEncoder(nn.Module):
         features = self._features([part.flatten(0, 1) for part in crops], of_source)  # each (B * T, F)
         return torch.stack(features, dim=1).view(batch, steps, -1)
 
-    def join(self, vision: Tensor | None, proprio: dict[str, Tensor]) -> Encoding:
-        """What `see` gave and proprioception (B, T, d) -> Encoding."""
+    def join(
+        self,
+        vision: Tensor | None,
+        proprio: dict[str, Tensor],
+        of_source: Tensor | None = None,
+        label_generator: torch.Generator | None = None,
+    ) -> Encoding:
+        """What `see` gave and proprioception (B, T, d) -> Encoding.
+
+        of_source: as for `see`, for the domain label; label_generator: says whose label is left out.
+        """
         if vision is None:
             first = proprio[self.proprio_names[0]]
             vision = first.new_zeros(len(first), first.shape[1], 0)
         flat = vision.flatten(1)  # step by step, camera by camera
         parts = [flat, *(proprio[name].reshape(len(flat), -1) for name in self.proprio_names)]
+        if self.domain_label is not None:
+            parts.append(self._labels(self.domain_label, flat, of_source, label_generator))
         return Encoding(flat, torch.cat(parts, dim=-1))
+
+    def _labels(
+        self,
+        label: DomainLabel,
+        like: Tensor,
+        of_source: Tensor | None,
+        generator: torch.Generator | None,
+    ) -> Tensor:
+        """(1, 0) for the source, (0, 1) for the target, (0, 0) where it is left out: (B, 2)."""
+        if of_source is None:
+            of_source = torch.zeros(len(like), dtype=torch.bool)
+        labels = torch.stack([of_source, ~of_source], dim=1).to(like)
+        if generator is not None:
+            kept = torch.rand(len(like), 1, generator=generator, device=generator.device) >= label.dropout
+            labels = labels * kept.to(like)
+        return labels
 
     def _features(self, crops: list[Tensor], of_source: Tensor | None) -> list[Tensor]:
         encoders = list(self.cameras) * (len(crops) if self.share else 1)

@@ -64,6 +64,13 @@ _add("cotrain", "Co-training, 0.9", "cotrain")
 _add("cotrain-natural", "Co-training, natural", "cotrain", {"ratio": "natural"})
 _add("cotrain-0.5", "Co-training, 0.5", "cotrain", {"ratio": 0.5}, extra=True)
 _add("cotrain-future", "Co-training, 0.9, future-state loss", "cotrain", auxiliary=FUTURE_STATE, extra=True)
+_add("cotrain-auto", "Co-training, ratio rule", "cotrain", {"ratio": "auto"}, extra=True)
+# Challengers with BEACON's information, at their papers' options.
+_add("ambient", "Ambient", "ambient", extra=True)
+_add("iwr", "IWR", "iwr", extra=True)
+_add("qoq", "QoQ", "qoq", extra=True)
+_add("deminf", "DemInf", "deminf", extra=True)
+_add("cfg-adda", "CFG-ADDA", "cfg-adda", extra=True)
 _add("mmd", "MMD", "mmd")
 # At the papers' strengths of 0.1 neither MMD nor UOT learns much at cpu scale (docs/findings.md).
 _add("mmd-0.01", "MMD, 0.01", "mmd", {"strength": 0.01}, extra=True)
@@ -148,6 +155,12 @@ COMPARED = (
     "cotrain-natural",
     "cotrain-0.5",
     "cotrain-future",
+    "cotrain-auto",
+    "ambient",
+    "iwr",
+    "qoq",
+    "deminf",
+    "cfg-adda",
     "mmd",
     "mmd-0.01",
     "mmd-unbiased",

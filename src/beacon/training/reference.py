@@ -24,9 +24,7 @@ from beacon.training.optimization import learning_rate, make_optimizer
 
 @dataclass(frozen=True, eq=False)
 class TrainedReference:
-    """A policy that no longer changes, and what it says of windows; see
-    `beacon.methods.base.ReferencePolicy`.
-    """
+    """A policy and what it says of windows; see `beacon.methods.base.ReferencePolicy`."""
 
     policy: DiffusionPolicy
     measure: Callable[[Indices, int, int], Measurements]

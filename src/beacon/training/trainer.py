@@ -86,7 +86,8 @@ class Trainer:
         self.device = choose_device(config.run.device)
         data = load_training_data(config.data, config.policy)
         self.domains, self.windows, self.normalizer = data.domains, data.windows, data.normalizer
-        self.policy = DiffusionPolicy(data.spec, config.policy, seed=optimization.seed).to(self.device)
+        spec = METHODS[config.method].observation(config.options, data.spec)
+        self.policy = DiffusionPolicy(spec, config.policy, seed=optimization.seed).to(self.device)
         if config.run.compile:
             self.policy.compile()
         self.ema = ModelEma(self.policy, power=optimization.ema_power, max_decay=optimization.ema_max)
@@ -103,6 +104,7 @@ class Trainer:
             measure=self._measure,
             capacity=lambda: half_squared_norm(self.policy),
             fit_reference=self._fit_reference,
+            present_policy=lambda: TrainedReference(self.policy, self._measure, self.measurer.actions),
         )
         self.method = METHODS[config.method](config.options, self.context)
         self.auxiliary = {

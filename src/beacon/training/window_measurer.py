@@ -89,7 +89,9 @@ class WindowMeasurer:
                 part = slice(start, start + BATCH)
                 batch = self._windows.gather(index[part], images=False)
                 actions, proprio = normalise(self._normalizer, batch, self._device, self._domain)
-                encoding = policy.encoder.join(vision[rows[part]].to(self._device), proprio)
+                domain = batch.domain if self._domain is None else torch.full_like(batch.domain, self._domain)
+                source = of_source(domain, self._target)
+                encoding = policy.encoder.join(vision[rows[part]].to(self._device), proprio, source)
                 if shared:
                     draw = generator(*seed)  # the same noise for every part
                 noise, timesteps = policy.draw_noise(len(actions), draws, draw, shared=shared)
