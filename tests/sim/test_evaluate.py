@@ -178,5 +178,5 @@ def test_frames_are_kept_as_stretches() -> None:
     assert stretches(np.zeros(3, dtype=bool)) == []
 
 
-def test_batches_do_not_depend_on_the_number_of_workers() -> None:
+def test_initial_states_are_rolled_out_in_batches_of_twenty() -> None:
     assert [list(rows) for rows in module._batches(25)] == [list(range(20)), list(range(20, 25))]
