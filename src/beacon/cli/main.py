@@ -20,6 +20,7 @@ VERBS = {
     "serve": "a policy for robots' programs, by openpi's websocket protocol",
     "export": "a policy alone, in one folder to hand on",
     "weights": "which demonstrations a run kept, which it let fade; choose by them",
+    "verify": "is a run folder as it was written",
     "report": "one page that shows what runs did: success, weights, demonstrations",
     "suite": "the paper's experiments as grids of runs, and their tables",
     "demo": "see it work in simulation: demonstrations, three methods, their success, a report",

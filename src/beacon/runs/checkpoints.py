@@ -13,6 +13,7 @@ from pathlib import Path
 
 from beacon.errors import UserError
 from beacon.files import sync, write_bytes, writing
+from beacon.runs.checksums import write_checksums
 from beacon.runs.layout import CHECKPOINTS, DESCRIPTION, LAST, step_name
 from beacon.runs.reading import damaged, read_bytes
 
@@ -53,6 +54,15 @@ class Checkpoints:
         names = [path.name for path in self.folder.iterdir() if re.fullmatch(r"[0-9]{1,18}", path.name)]
         return {int(name): self.folder / name for name in sorted(names, key=int)}
 
+    def before(self, folder: Path) -> Path | None:
+        """The checkpoint before this one; None where there is none.
+
+        Args:
+            folder: a step folder.
+        """
+        earlier = [path for path in self.steps().values() if path.name < folder.name]
+        return earlier[-1] if earlier else None
+
     @contextmanager
     def saving(self, step: int, keep: int) -> Iterator[Path]:
         """A folder to fill; it becomes the newest checkpoint when the block ends well, and vanishes if not.
@@ -71,6 +81,7 @@ class Checkpoints:
             try:
                 temporary.mkdir(parents=True)
                 yield temporary
+                write_checksums(temporary)
                 for file in temporary.iterdir():
                     sync(file)
                 temporary.rename(final)

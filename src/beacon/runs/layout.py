@@ -2,6 +2,7 @@
 
 config.yaml                      everything that decides the run, as plain values
 data.json                        which demonstrations it was trained on
+provenance.json                  software and machine of every session that trained it
 metrics.jsonl                    a line for every logged step, refresh and validation
 checkpoints/<step>/              policy, optimiser, method's state
 checkpoints/last                 the name of the newest step folder

@@ -13,6 +13,7 @@ from typing import Any
 
 from beacon.errors import UserError
 from beacon.files import write_bytes
+from beacon.runs.provenance import processor
 from beacon.suites.experiment import Experiment
 from beacon.suites.locks import is_held
 
@@ -111,7 +112,7 @@ def machine(device: str) -> dict[str, Any]:
 
     used = choose_device(device)
     description: dict[str, Any] = {
-        "cpu": _cpu_model(),
+        "cpu": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "system": platform.system(),
@@ -120,13 +121,3 @@ def machine(device: str) -> dict[str, Any]:
     if used.type == "cuda":
         description["gpu"] = torch.cuda.get_device_name(used)
     return description
-
-
-def _cpu_model() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

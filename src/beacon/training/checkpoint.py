@@ -34,6 +34,7 @@ from beacon.policy.diffusion import DiffusionPolicy
 from beacon.policy.ema import ModelEma
 from beacon.policy.tensor_files import load_parameters
 from beacon.runs.checkpoints import Checkpoints, find_checkpoint
+from beacon.runs.checksums import require_whole
 from beacon.runs.layout import step_name
 
 OPTIMIZER, METHOD, TRAINER = "optimizer.safetensors", "method.safetensors", "trainer.json"
@@ -106,6 +107,7 @@ def load_checkpoint(
 ) -> tuple[Progress, dict[str, NDArray[Any]]]:
     """Restore the newest checkpoint of a run; return where it stands and the method's state."""
     folder = find_checkpoint(run)
+    require_whole(folder, Checkpoints(folder.parent).before(folder))
     try:
         where = json.loads((folder / TRAINER).read_text())
         progress = Progress(int(where["epoch"]), int(where["step"]))

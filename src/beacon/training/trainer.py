@@ -17,6 +17,7 @@ from beacon.methods.base import Indices, ReferencePolicy, join_states, split_sta
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.randomness import generator
 from beacon.runs import RunFolder, WeightHistory, describe
+from beacon.runs.provenance import note_session
 from beacon.training.batch_loader import BatchLoader
 from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from beacon.training.checkpoint_schedule import CheckpointSchedule
@@ -74,6 +75,7 @@ def train(
             folder.take_up(data)
         else:
             folder.start(config.to_dict(), data)
+        note_session(out, trainer.device.type)
         return trainer.run(resume=goes_on, listener=listener, started=started)
 
 

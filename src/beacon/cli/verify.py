@@ -1,0 +1,116 @@
+"""``beacon verify``: is a run folder as it was written, and do its weights keep their constraints?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from beacon.cli import parsing
+from beacon.errors import UserError
+
+DESCRIPTION = """Check a run folder: configuration, checksums of its checkpoints, hashes of its data, weights.
+
+Examples:
+  beacon verify runs/beacon
+
+Exit codes: 0 everything fits, 1 something does not, 2 this is no run folder."""
+
+
+@dataclass(frozen=True)
+class VerifyArguments:
+    """What the command line takes."""
+
+    # Folder of the run.
+    run: Annotated[Path, tyro.conf.Positional]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the verb."""
+    try:
+        options: VerifyArguments = parsing.parse(
+            VerifyArguments, arguments, prog="beacon verify", description=DESCRIPTION
+        )
+    except SystemExit as stop:  # the help was asked for
+        return stop.code if isinstance(stop.code, int) else 0
+    from beacon.runs.run import Run
+
+    if not Run(options.run).exists:
+        raise UserError(f"{options.run} is not a run: it has no config.yaml")
+    problems = 0
+    for name, found in _checks(options.run):
+        print(f"{name}: {'fits' if not found else ''}")
+        for problem in found:
+            print(f"  {problem}")
+        problems += len(found)
+    print("everything fits" if not problems else f"{problems} things do not fit")
+    return 1 if problems else 0
+
+
+def _checks(run: Path) -> Iterator[tuple[str, list[str]]]:
+    """Every check with what does not fit."""
+    yield "configuration", _complaints(lambda: _read_config(run))
+    yield "data", _data(run)
+    yield "checkpoints", _checkpoints(run)
+    yield "weights", _complaints(lambda: _check_weights(run))
+
+
+def _complaints(check: Callable[[], None]) -> list[str]:
+    try:
+        check()
+    except UserError as error:
+        return [str(error)]
+    return []
+
+
+def _read_config(run: Path) -> None:
+    from beacon.training.stored_config import read_config
+
+    read_config(run)
+
+
+def _data(run: Path) -> list[str]:
+    """Demonstrations that have changed since the run; those that are not here any more are said, too."""
+    from beacon.runs.demonstrations import check_unchanged
+    from beacon.runs.run import Run
+
+    try:
+        records = Run(run).domains
+    except UserError as error:
+        return [str(error)]
+    found = []
+    for record in records:
+        file = Path(record.file)
+        if not file.exists():
+            found.append(f"{record.name}: {file} is not here any more")
+            continue
+        found += _complaints(partial(check_unchanged, file, record))
+    return found
+
+
+def _checkpoints(run: Path) -> list[str]:
+    from beacon.runs.checksums import find_damage
+    from beacon.runs.run import Run
+
+    return [line for folder in Run(run).checkpoints.steps().values() for line in find_damage(folder)]
+
+
+def _check_weights(run: Path) -> None:
+    """Weights are finite and not negative, and every window of the data has one."""
+    import numpy as np
+
+    from beacon.runs.run import Run
+
+    reader = Run(run)
+    table = reader.windows
+    if table is None:
+        return
+    if not np.isfinite(table.weight).all() or (table.weight < 0).any():
+        raise UserError(f"{run}: its weights are not all finite and at least 0")
+    windows = sum(sum(record.lengths) for record in reader.domains)
+    if len(table) != windows:
+        raise UserError(f"{run}: has weights of {len(table)} windows, and data of {windows}")

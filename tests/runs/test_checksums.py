@@ -1,0 +1,73 @@
+"""A flipped bit in a checkpoint is refused with one line, and the one before is offered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tiny_runs import tiny_config
+
+from beacon.cli.main import main
+from beacon.errors import UserError
+from beacon.runs import RunFolder
+from beacon.runs.checksums import CHECKSUMS, find_damage
+from beacon.training import train
+
+
+@pytest.fixture
+def run(source: Path, target: Path, tmp_path: Path) -> Path:
+    train(tiny_config("cotrain", source, target), tmp_path / "run")
+    return tmp_path / "run"
+
+
+def flip(file: Path, position: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[position] ^= 1
+    file.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("name", ["policy", "ema", "optimizer"])
+def test_a_flipped_bit_is_refused_and_the_one_before_is_offered(
+    name: str, run: Path, source: Path, target: Path
+) -> None:
+    last = run / "checkpoints" / "00000006"
+    flip(last / f"{name}.safetensors", -5)
+    longer = tiny_config("cotrain", source, target)
+    with pytest.raises(UserError, match=rf"{name}\.safetensors: damaged .*write 00000004 into .*last$"):
+        train(longer, run, resume=True)
+    (run / "checkpoints" / "last").write_text("00000004\n")
+    assert train(longer, run, resume=True).name == "00000006"
+    assert not find_damage(last)  # written anew
+
+
+def test_a_run_says_with_what_it_was_trained(run: Path, source: Path, target: Path) -> None:
+    (run / "checkpoints" / "last").write_text("00000004\n")
+    train(tiny_config("cotrain", source, target), run, resume=True)
+    sessions = json.loads((run / "provenance.json").read_text())
+    assert len(sessions) == 2
+    for session in sessions:
+        assert session["device"] == "cpu" and session["packages"]["torch"] and session["python"]
+        assert not {"host", "user", "node"} & session.keys()
+
+
+def test_verify_says_what_does_not_fit(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(run)]) == 0 and "everything fits" in capsys.readouterr().out
+    flip(run / "checkpoints" / "00000002" / "policy.safetensors", -1)
+    (run / "config.yaml").write_text("method: magic\n")
+    assert main(["verify", str(run)]) == 1
+    said = capsys.readouterr().out
+    assert "00000002/policy.safetensors: damaged" in said and "config.yaml" in said
+    assert "2 things do not fit" in said
+    assert main(["verify", str(run / "checkpoints")]) == 2
+
+
+def test_files_that_were_removed_on_purpose_are_not_damage(run: Path) -> None:
+    last = run / "checkpoints" / "00000006"
+    (last / "optimizer.safetensors").unlink()
+    assert not find_damage(last)
+    (last / CHECKSUMS).write_text("[")
+    assert len(find_damage(last)) == 1
+    (last / CHECKSUMS).unlink()
+    assert not find_damage(last)
+    assert RunFolder(run).exists
