@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from beacon.training.run_folder import RunFolder
 from demonstrations import make_dataset
 from tiny_runs import metrics, tiny_config
 
@@ -16,6 +15,7 @@ from beacon.methods import AmbientOptions
 from beacon.methods.ambient import Ambient, NoiseSchedule, first_level, noise_confusion
 from beacon.policy import PolicyConfig
 from beacon.policy.noise import make_scheduler
+from beacon.runs import RunFolder
 from beacon.training import Trainer, train
 
 LEVELS = 20  # of the tiny policy

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from beacon.training.run_folder import RunFolder
 from tiny_runs import TINY, assert_same_runs, tiny_config, train_with_stops
 
 from beacon.data import WindowBatch
@@ -16,6 +15,7 @@ from beacon.errors import UserError
 from beacon.methods import CfgAddaOptions
 from beacon.methods.auxiliary.adversarial import Adversarial, AdversarialLoss
 from beacon.policy import DiffusionPolicy, DomainLabel, Encoding, ObservationSpec, load_policy
+from beacon.runs import RunFolder
 from beacon.training import Trainer, train
 
 SPEC = ObservationSpec(cameras={}, proprio={"state": 3}, action_dim=2)

@@ -8,7 +8,6 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from beacon.training.run_folder import RunFolder
 from demonstrations import make_dataset
 from scipy.special import digamma
 from tiny_runs import metrics, tiny_config
@@ -17,6 +16,7 @@ from beacon.errors import UserError
 from beacon.methods import DemInfOptions
 from beacon.methods.deminf import ksg_scores
 from beacon.methods.vae import VaeTraining, standardised, vae_latents
+from beacon.runs import RunFolder
 from beacon.training import Trainer, train
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from beacon.training.run_folder import RunFolder
 from demonstrations import make_dataset
 from scipy.stats import gaussian_kde
 from tiny_runs import assert_same_runs, metrics, tiny_config, train_with_stops
@@ -16,6 +15,7 @@ from beacon.errors import UserError
 from beacon.methods import IwrOptions
 from beacon.methods.iwr import Iwr, log_density
 from beacon.methods.vae import VaeTraining
+from beacon.runs import RunFolder
 from beacon.training import Trainer, train
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from beacon.training.run_folder import RunFolder
 from tiny_runs import TINY, assert_same_runs, metrics, tiny_config, train_with_stops
 
 from beacon.errors import UserError
 from beacon.methods import QoqOptions
 from beacon.methods.qoq import Qoq, last_layer_gradients, project
 from beacon.policy import DiffusionPolicy, ObservationSpec
+from beacon.runs import RunFolder
 from beacon.training import Trainer, train
 
 

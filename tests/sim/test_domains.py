@@ -32,7 +32,7 @@ def test_a_domain_in_a_few_lines_of_yaml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("look: {tabel: x}", "look.tabel: there is no such option; there are"),
+        ("look: {tabel: x}", "look.tabel: there is no such option; did you mean table"),
         ("look: 3", "look: a mapping of options expected, not 3"),
         ("look: {light_colour: [1, 2]}", "look.light_colour: a list of 3 expected"),
         ("physics: {action_delay: often}", "physics.action_delay: a whole number expected, not 'often'"),

@@ -75,7 +75,6 @@ def train(
             folder.take_up(data)
         else:
             folder.start(config.to_dict(), data)
-        note_session(out, trainer.device.type)
         return trainer.run(resume=goes_on, listener=listener, started=started)
 
 
@@ -140,6 +139,7 @@ class Trainer:
             )
             split_states({"method": self.method, **self.auxiliary}, state)
             history.restore(self.progress.epoch, self.progress.step)
+        note_session(folder.path, self.device.type)
         folder.rewind_metrics(self.progress.step)
         if started is not None:
             run = (config, self.windows, self.domains, self.device, self.policy)
