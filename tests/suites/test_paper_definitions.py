@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from beacon.methods import PaperBeaconOptions
+from beacon.methods import PAPER as PAPER_OPTIONS
+from beacon.plain import changed
 from beacon.suites.paper import NUMBERS
 from beacon.suites.presets import PRESETS
 from beacon.suites.setting import TableEntry
@@ -61,10 +61,9 @@ def test_ms_beacon_as_written_has_the_papers_options() -> None:
         entry.row: entry.experiment.train_config(Path()).options
         for entry in entries_of("sim2real", methods=("ms-beacon-paper", "ms-beacon-paper-preconditioned"))
     }
-    literal = PaperBeaconOptions()
-    assert options["ms-beacon-paper"] == literal
-    preconditioned = replace(literal, weighting=replace(literal.weighting, precondition=True))
-    assert options["ms-beacon-paper-preconditioned"] == preconditioned != literal
+    assert options["ms-beacon-paper"] == PAPER_OPTIONS
+    preconditioned = changed(PAPER_OPTIONS, {"weighting": {"solver": {"precondition": True}}})
+    assert options["ms-beacon-paper-preconditioned"] == preconditioned != PAPER_OPTIONS
 
 
 def test_the_papers_numbers_of_beacon_stand_beside_its_method_alone() -> None:
