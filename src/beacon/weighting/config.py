@@ -132,7 +132,7 @@ RECOMMENDED_WEIGHTING = WeightingConfig(
     # decide.
     solver=Minimiser(),
     lambda_2=0.1,
-    # About what target and source weigh in the end in the paper (1.90 and 0.46). With much more, a few
+    # About what target and source weigh in the end in the paper (1.93 and 0.46). With much more, a few
     # demonstrations are learned by heart.
     target_factor=4.0,
 )
