@@ -96,7 +96,7 @@ def ends(lambda_1: float, solver: Solver, p0: str) -> np.ndarray:
 
 @pytest.mark.parametrize("solver", [Steps(), Minimiser()], ids=["steps", "minimiser"])
 def test_lambda_1_is_inert_with_the_papers_reference_weights(solver: Solver) -> None:
-    """All weights are above p0 = 1/n or 0, so its gradient is one constant, and the budget removes constants."""
+    """All weights are above p0 = 1/n or 0: its gradient is one constant, and the budget removes constants."""
     without, usual, large = (ends(value, solver, "target") for value in (0.0, 0.01, 0.1))
     assert without.std() > 0.2
     np.testing.assert_allclose(usual, without, atol=1e-3)
