@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from beacon.methods import PAPER as PAPER_OPTIONS
-from beacon.plain import changed
+from beacon.methods import PAPER
 from beacon.suites.paper import NUMBERS
 from beacon.suites.presets import PRESETS
 from beacon.suites.setting import TableEntry
 from beacon.suites.suite import SUITES, Choice, select_entries
+from beacon.weighting import Steps
 
-PAPER, CPU = PRESETS["paper"], PRESETS["cpu"]
+PAPER_SIZES, CPU = PRESETS["paper"], PRESETS["cpu"]
 BASELINES = {"source-only", "target-only", "cotrain", "mmd", "uot"}
 
 
@@ -61,9 +62,10 @@ def test_ms_beacon_as_written_has_the_papers_options() -> None:
         entry.row: entry.experiment.train_config(Path()).options
         for entry in entries_of("sim2real", methods=("ms-beacon-paper", "ms-beacon-paper-preconditioned"))
     }
-    assert options["ms-beacon-paper"] == PAPER_OPTIONS
-    preconditioned = changed(PAPER_OPTIONS, {"weighting": {"solver": {"precondition": True}}})
-    assert options["ms-beacon-paper-preconditioned"] == preconditioned != PAPER_OPTIONS
+    literal = PAPER
+    assert options["ms-beacon-paper"] == literal
+    preconditioned = replace(literal, weighting=replace(literal.weighting, solver=Steps(precondition=True)))
+    assert options["ms-beacon-paper-preconditioned"] == preconditioned != literal
 
 
 def test_the_papers_numbers_of_beacon_stand_beside_its_method_alone() -> None:

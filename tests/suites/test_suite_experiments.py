@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,14 @@ import pytest
 from small_experiments import SOURCE, matched, small_experiment
 
 from beacon.errors import UserError
-from beacon.methods import METHODS, BeaconOptions, PaperBeaconOptions
+from beacon.methods import METHODS, PAPER, RECOMMENDED, BeaconOptions
+from beacon.plain import changed, to_plain
 from beacon.suites.definitions.sensitivity import PAPER_SWEEP, RECOMMENDED_SWEEP
 from beacon.suites.experiment import DatasetSpec, digest
 from beacon.suites.presets import PRESETS
 from beacon.suites.setting import TableEntry
 from beacon.suites.suite import SUITES, Choice, Scope, experiments_of, select_entries
 from beacon.training.config import preset_config
-from beacon.weighting import WeightingConfig
 
 CPU = PRESETS["cpu"]
 
@@ -33,7 +33,7 @@ def test_a_datasets_key_is_what_it_was() -> None:
 def test_a_key_is_the_same_in_another_process_and_whatever_the_order() -> None:
     code = (
         "from small_experiments import small_experiment; "
-        "options = {'k': 3, 'weighting': {'alpha': 0.4, 'lambda_1': 0.1}}; "
+        "options = {'discrepancy': {'k': 3}, 'weighting': {'alpha': 0.4, 'lambda_1': 0.1}}; "
         "print(small_experiment('beacon', options=options).key)"
     )
     environment = {
@@ -42,7 +42,9 @@ def test_a_key_is_the_same_in_another_process_and_whatever_the_order() -> None:
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
     }
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    turned = small_experiment("beacon", options={"weighting": {"lambda_1": 0.1, "alpha": 0.4}, "k": 3})
+    turned = small_experiment(
+        "beacon", options={"weighting": {"lambda_1": 0.1, "alpha": 0.4}, "discrepancy": {"k": 3}}
+    )
     assert done.stdout.strip() == turned.key, done.stderr
 
 
@@ -50,7 +52,13 @@ def test_everything_that_decides_changes_the_key() -> None:
     experiment = small_experiment("beacon")
     others = [
         replace(experiment, seed=1),
-        replace(experiment, options={"k": 6}),
+        replace(experiment, options={"discrepancy": {"k": 6}}),
+        replace(experiment, options={"discrepancy": "knn"}),
+        replace(experiment, options={"checks": []}),
+        replace(experiment, options={"checks": ["inverse-dynamics", "neighbor-actions"]}),
+        replace(experiment, options={"weighting": {"solver": "steps"}}),
+        replace(experiment, auxiliary=({"part": "future-state"},)),
+        replace(experiment, auxiliary=({"part": "future-state", "strength": 0.02},)),
         replace(experiment, options={"weighting": {"alpha": 0.4}}),
         replace(experiment, target_demos=3),
         replace(experiment, image_size=16),
@@ -58,11 +66,17 @@ def test_everything_that_decides_changes_the_key() -> None:
         replace(experiment, optimization={**experiment.optimization, "learning_rate": 0.1}),
         replace(experiment, align=True),
         matched(experiment),
-        matched(replace(experiment, options={"k": 6})),
+        matched(replace(experiment, options={"discrepancy": {"k": 6}})),
     ]
     assert len({one.key for one in [experiment, *others]}) == len(others) + 1
     # A default that is said is the same experiment.
-    assert replace(experiment, options={"k": 5}).key == experiment.key
+    for said in (
+        {"discrepancy": {"k": 5}},
+        {"discrepancy": {"part": "knn-relative"}},
+        {"checks": [part.part_name for part in RECOMMENDED.checks]},
+        to_plain(RECOMMENDED),
+    ):
+        assert replace(experiment, options=said).key == experiment.key, said
 
 
 def test_a_method_that_gives_other_weights_than_before_has_new_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +139,7 @@ def test_the_first_table_is_whole_and_seeds_come_one_after_the_other() -> None:
     assert len(chosen) == 2 * 3 * 2 * len(rows)
     assert [entry.experiment.seed for entry in chosen] == [0] * 54 + [1] * 54
     (recommended, *_) = (entry.experiment for entry in chosen if entry.row == "beacon")
-    assert not recommended.options and recommended.train_config(Path()).options == BeaconOptions()
+    assert not recommended.options and recommended.train_config(Path()).options == RECOMMENDED
     asked = select_entries(SUITES["sim2sim"], CPU, Choice((0,), ("cotrain-0.5",), ("stack",), ("texture",)))
     assert [entry.experiment.train_config(Path()).options.ratio for entry in asked] == [0.5]
 
@@ -139,18 +153,23 @@ def test_rows_of_the_papers_method_have_its_options() -> None:
         entry.row: entry
         for entry in select_entries(SUITES["contaminated"], CPU, Choice((0,), tasks=("stack",)))
     }
-    assert options_of(rows["beacon-paper"]) == PaperBeaconOptions()
-    label_aware = WeightingConfig(granularity="demo", discrepancy="knn-joint", lambda_d=0.4)
-    assert options_of(rows["beacon-joint"]) == PaperBeaconOptions(label_aware, features="obs", k=20)
+    assert options_of(rows["beacon-paper"]) == PAPER
+    label_aware = {
+        "weighting": {"granularity": "demo", "lambda_d": 0.4},
+        "discrepancy": {"part": "knn-joint", "k": 20},
+        "features": "obs",
+    }
+    assert options_of(rows["beacon-joint"]) == changed(PAPER, label_aware)
     ablation = select_entries(SUITES["ablation"], CPU, Choice((0,)))
     everything = select_entries(SUITES["ablation"], CPU, Choice((0,)), extra=True)
     assert len(ablation) == 2 * 6 and {entry.experiment.method for entry in everything} == {"beacon-paper"}
     assert [entry for entry in everything if not entry.row.endswith("-demo")] == ablation
     assert len(everything) == 2 * len(ablation)
     for entry in everything:
-        mine = options_of(entry)
-        ablated = {name: getattr(mine.weighting, name) for name in ("update", "discrepancy", "granularity")}
-        assert mine == PaperBeaconOptions(replace(WeightingConfig(), **ablated))
+        options = options_of(entry)
+        weighting = {"solver": options.weighting.solver, "granularity": options.weighting.granularity}
+        ablated = replace(PAPER.weighting, **weighting)
+        assert options == replace(PAPER, weighting=ablated, discrepancy=type(options.discrepancy)())
     # Where a suite has no row of that name, it is the method's.
     assert select_entries(SUITES["ablation"], CPU, Choice((0,), ("beacon-paper",))) == ablation
 
@@ -161,12 +180,12 @@ def test_the_sweep_starts_at_the_defaults_and_changes_what_it_sweeps() -> None:
     start = RECOMMENDED_SWEEP.experiment(scope, 0, {})
     assert start.training_key == usual.experiment.training_key and start.key != usual.experiment.key
     swept = RECOMMENDED_SWEEP.experiment(scope, 0, {"alpha": 0.123})
-    changed = replace(BeaconOptions().weighting, alpha=0.123)
-    assert swept.train_config(Path()).options == BeaconOptions(changed)
-    assert swept.training()["options"] == asdict(BeaconOptions(changed))
+    expected = changed(RECOMMENDED, {"weighting": {"alpha": 0.123}})
+    assert swept.train_config(Path()).options == expected
+    assert swept.training()["options"] == to_plain(expected)
     for suite, defaults in (
-        ("sensitivity-recommended", BeaconOptions()),
-        ("sensitivity", PaperBeaconOptions()),
+        ("sensitivity-recommended", RECOMMENDED),
+        ("sensitivity", PAPER),
     ):
         for entry in select_entries(SUITES[suite], CPU, Choice((0,))):
             name, _, value = entry.row.partition("=")
@@ -240,7 +259,7 @@ def test_the_guide_says_what_is_true_and_its_example_is_a_suite() -> None:
     names: dict[str, Any] = {}
     exec(code, names)
     entries = select_entries(names["SUITE"], CPU, Choice((0,)))
-    assert [options_of(entry).weighting.projection for entry in entries] == ["clip", "direct"]
+    assert [options_of(entry).weighting.solver.projection for entry in entries] == ["clip", "direct"]
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         assert document.parent.joinpath(link).exists(), link
     for name in SUITES:
