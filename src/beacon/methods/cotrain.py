@@ -23,8 +23,7 @@ class CoTrainingOptions:
 
     ratio: float | Literal["natural"] = USUAL
     """Share of source samples in a mini-batch, or "natural": every window equally often. The paper does not
-    state its ratio; 0.9 is that of the UOT baseline it builds on. By the authors' public figure
-    BEACON's own ends at about 0.85."""
+    state its ratio; 0.9 is that of the UOT baseline it builds on. BEACON's own ends at about 0.85."""
     match_run: Path | None = None
     """Draw each domain as often as the last weights of this run give it mass, for example BEACON's: the
     control that separates the ratio from the weights of single windows."""
