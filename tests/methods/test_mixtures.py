@@ -126,6 +126,25 @@ def test_remix_moves_to_the_excess_it_measures(
     np.testing.assert_allclose(shares, made.method.mean)
 
 
+def test_the_excess_is_what_the_policy_has_above_the_reference(
+    source: Path, other_source: Path, target: Path, tmp_path: Path
+) -> None:
+    """An untrained policy against one of 40 steps, on all windows: there are fewer than are probed."""
+    options = RemixOptions(reference_share=1.0)
+    config = tiny_config("remix", (source, other_source), target, options=options, steps=40)
+    made = Trainer(config, RunFolder(tmp_path / "run"))
+    report = made.method.between_epochs(1)
+    assert report is not None
+    context = made.context
+    (file,) = (tmp_path / "run" / "references").iterdir()
+    reference = context.fit_reference(file.stem, np.arange(len(context.windows)), 40)
+    for number, name in enumerate(("sim", "other", "real")):
+        members = np.flatnonzero(context.windows.domain == number)
+        above = context.measure(members, 1, 1).losses - reference.measure(members, 1, 1).losses
+        assert report.scalars[f"excess/{name}"] == pytest.approx(float(above.clamp_min(0).mean()), rel=1e-5)
+        assert report.scalars[f"excess/{name}"] > 0.1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

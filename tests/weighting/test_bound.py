@@ -36,7 +36,7 @@ def test_raw_weights_are_normalised() -> None:
 
 
 def test_the_papers_trained_weights_are_not_covered() -> None:
-    """Appendix F: 54,821 source samples at 0.462 and 2,267 target samples at 1.928."""
+    """The authors' public figure of appendix F: 54,821 source samples at 0.462, 2,267 targets at 1.928."""
     is_target = np.arange(54_821 + 2_267) >= 54_821
     report = bound_report(np.where(is_target, 1.928, 0.462), np.full(is_target.size, 0.1), is_target)
     assert not report.applicable

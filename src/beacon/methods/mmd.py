@@ -27,7 +27,7 @@ class MmdOptions:
 
     # Share of the source in what is cloned: the loss is ratio·L_source + (1 − ratio)·L_target.
     ratio: float = 0.9
-    # Strength of the distance between features; paper: 0.1.
+    # Strength of the distance between features; public implementations: 0.1, the paper is silent.
     strength: float = 0.1
     # "energy" distance, as the public implementations have it; without pairs of a window with itself, which
     # small batches need ("energy-unbiased"); or the "rbf" kernels of the paper's citation.

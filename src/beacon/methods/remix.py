@@ -72,6 +72,7 @@ def exponentiated_step(alpha: Vector, excess: Vector, eta: float, smoothing: flo
 class Remix(Method):
     """Draw the domains by a mixture that attends to what has not been learned yet."""
 
+    revision = 2  # the reference has the run's bound on gradients
     Options = RemixOptions
 
     def __init__(self, options: RemixOptions, context: MethodContext) -> None:

@@ -83,7 +83,7 @@ class EncoderConfig:
     # Channels of the four stages; paper: ResNet-18.
     widths: Annotated[tuple[int, int, int, int], Range(1, WIDEST)] = (64, 128, 256, 512)
     output_stride: int = 32  # pixels per cell of the last feature map: 4, 8, 16 or 32; paper: ResNet-18's 32
-    # Channels per GroupNorm group, at least one group; paper: 16.
+    # Channels per GroupNorm group, at least one group; Diffusion Policy: 16.
     group_channels: Annotated[int, Range(1, WIDEST)] = 16
     # How features become a vector; the paper is silent, robomimic has a spatial softmax.
     pooling: Literal["spatial-softmax", "average"] = "spatial-softmax"
@@ -92,7 +92,7 @@ class EncoderConfig:
     learn_temperature: bool = False  # of the spatial softmax; robomimic's is fixed at one
     # A last linear layer to so many features (None: no such layer); robomimic's.
     feature_dim: Annotated[int | None, Range(1, WIDEST)] = 64
-    # Side of the crop as a share of the image's; 1 is no crop; paper: unstated, 86 of 96 pixels.
+    # Side of the crop as a share of the image's; 1 is no crop; the paper is silent: 86 of 96 pixels.
     crop: Annotated[float, Range(0, 1, above=True)] = 86 / 96
     share: bool = False  # one encoder for all cameras instead of one each; paper: a single camera
     # Mean and deviation of intensities in [0, 1]; the paper is silent, these are ImageNet's.
@@ -132,14 +132,18 @@ class EncoderConfig:
 
 @dataclass(frozen=True)
 class PolicyConfig:
-    """A diffusion policy: history in, chunk of actions out (Chi et al. 2023)."""
+    """A diffusion policy: history in, chunk of actions out (Chi et al. 2023).
 
-    obs_steps: Annotated[int, Range(1, 1000)] = 2  # observation steps the policy sees; paper: 2
-    # Actions in a chunk, which starts at the current step; paper: 16.
+    The paper follows the public Diffusion Policy and states no sizes of its own; where its two public forms
+    differ, the defaults are robomimic's.
+    """
+
+    obs_steps: Annotated[int, Range(1, 1000)] = 2  # observation steps the policy sees; Diffusion Policy: 2
+    # Actions in a chunk, which starts at the current step; Diffusion Policy: 16.
     horizon: Annotated[int, Range(1, 10_000)] = 16
-    action_steps: int = 8  # of which the first so many are executed before the next look; paper: 8
+    action_steps: int = 8  # of which the first so many are executed before the next look; Diffusion Policy: 8
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    denoiser: Literal["unet", "mlp"] = "unet"  # paper: 1-D U-Net
+    denoiser: Literal["unet", "mlp"] = "unet"  # Diffusion Policy: 1-D U-Net
     # Of the U-Net's levels; the paper is silent, these are robomimic's (see VARIANTS).
     channels: Annotated[tuple[int, ...], Range(1, WIDEST)] = (256, 512, 1024)
     # Of the U-Net's convolutions over time; the paper is silent.
@@ -149,15 +153,17 @@ class PolicyConfig:
     mlp_blocks: Annotated[int, Range(1, 1000)] = 3  # residual blocks of the MLP, unused by the U-Net
     # Embedding of the diffusion step; the paper is silent, this is robomimic's (see VARIANTS).
     step_dim: Annotated[int, Range(4, WIDEST)] = 256
-    train_timesteps: Annotated[int, Range(2, 10_000)] = 100  # diffusion steps in training; paper: 100
+    # Diffusion steps in training; Diffusion Policy: 100.
+    train_timesteps: Annotated[int, Range(2, 10_000)] = 100
     schedule: Literal["squaredcos_cap_v2", "linear"] = (
-        "squaredcos_cap_v2"  # of the noise; paper: squared cosine
+        "squaredcos_cap_v2"  # of the noise; Diffusion Policy: squared cosine
     )
     prediction: Literal["epsilon", "sample"] = "epsilon"  # what the denoiser predicts; paper: the noise
-    clip_sample: bool = True  # clip predicted actions to [-1, 1] while sampling; paper: yes
-    sampler: Literal["ddpm", "ddim"] = "ddpm"  # paper: DDPM
-    sampling_steps: int = 100  # denoising steps per action chunk; paper: 100
-    draws: Annotated[int, Range(1)] = 1  # noise draws per encoded observation and gradient step; paper: 1
+    clip_sample: bool = True  # clip predicted actions to [-1, 1] while sampling; Diffusion Policy: yes
+    sampler: Literal["ddpm", "ddim"] = "ddpm"  # Diffusion Policy: DDPM
+    sampling_steps: int = 100  # denoising steps per action chunk; Diffusion Policy: 100
+    # Noise draws per encoded observation and gradient step; Diffusion Policy: 1.
+    draws: Annotated[int, Range(1)] = 1
     stratified: bool = True  # spread a sample's draws over the diffusion steps; the same as not with one draw
 
     def __post_init__(self) -> None:

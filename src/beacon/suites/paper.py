@@ -50,7 +50,8 @@ _ABLATION = {
     "stochastic-knn": 0.60,
     "stochastic-classifier": 0.58,
 }
-# BEACON on stack, by the number of target demonstrations.
+# BEACON on stack, by the number of target demonstrations: from the authors' public figure, the text has no
+# numbers.
 _SCALING_DEMOS = (20, 40, 60, 80)
 _SCALING: dict[str, dict[str, tuple[float, ...]]] = {
     TEXTURE: {"R": (0.89, 0.88, 0.92, 0.90), "S": (0.77, 0.80, 0.87, 0.86)},

@@ -70,15 +70,17 @@ class OptimizationOptions:
     steps_per_epoch: Annotated[int, Range(1, MANY)] = 300
     # Windows per mini-batch. Paper: unstated; the public Diffusion Policy has 64.
     batch_size: Annotated[int, Range(1, 1_000_000)] = 128
-    # AdamW's learning rate. Paper: 1e-4.
+    # AdamW's learning rate. Diffusion Policy: 1e-4.
     learning_rate: Annotated[float, Range(0, 1e6, above=True)] = 1e-4
-    # Steps of linear warm-up before the cosine decay. Paper: 500.
+    # Steps of linear warm-up before the cosine decay. Diffusion Policy: 500.
     warmup_steps: Annotated[int, Range(0, MANY)] = 500
-    # Gradients longer than this, times the mean weight of a window, are shortened to it; None: never (paper).
+    # Gradients longer than this, times the mean weight of a window, are shortened to it; None: never
+    # (the paper names none).
     gradient_clip: Annotated[float | None, Range(0, above=True)] = None
-    # AdamW's weight decay; methods may scale it, as BEACON does by its largest weight. Paper: 1e-6.
+    # AdamW's weight decay; methods may scale it, as BEACON does by its largest weight.
+    # Diffusion Policy: 1e-6.
     weight_decay: Annotated[float, Range(0, 1e6)] = 1e-6
-    # Power and maximum of the parameters' moving average. Paper: 0.75 and 0.9999.
+    # Power and maximum of the parameters' moving average. Diffusion Policy: 0.75 and 0.9999.
     ema_power: Annotated[float, Range(0, 1e6)] = 0.75
     ema_max: Annotated[float, Range(0, 1)] = 0.9999
     # Decides the initial parameters, the data order and all noise.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from beacon.data import WindowBatch
@@ -48,7 +49,7 @@ def fit_reference(
         loader: gathers mini-batches.
         members: windows to train on.
         steps: gradient steps, with the run's schedule shrunk to them.
-        optimization: the run's own.
+        optimization: the run's own, its bound on gradients included.
         file: where the parameters are kept; appears whole or not at all.
     """
     if file.exists():
@@ -71,6 +72,8 @@ def fit_reference(
         loss = losses(batch, step).mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if options.gradient_clip is not None:  # losses are not weighted here: the bound is in units of one
+            torch.nn.utils.clip_grad_norm_(policy.parameters(), options.gradient_clip)
         optimizer.step()
     if loss is None or not np.isfinite(loss.item()):
         raise RunError(f"the loss of the reference policy is not finite after {steps} steps")

@@ -25,7 +25,7 @@ class WeightingConfig:
     # Strength of ‖q‖₂² (paper: 0.01 or 0.001). The minimiser needs it above zero.
     lambda_2: float = 0.01
     # Coefficient of the capacity term γ‖q‖_∞ R(θ) and of the weight decay γ‖q‖_∞. None: the run's
-    # --weight-decay; in the library 1e-6 (paper).
+    # --weight-decay; in the library 1e-6 (Diffusion Policy's weight decay).
     gamma: float | None = None
     # Largest weight a sample may have (paper: about 5).
     q_max: float = 5.0
@@ -132,7 +132,7 @@ RECOMMENDED_WEIGHTING = WeightingConfig(
     # decide.
     solver=Minimiser(),
     lambda_2=0.1,
-    # About what target and source weigh in the end in the paper (1.90 and 0.46). With much more, a few
+    # About what target and source weigh in the end in the paper (1.93 and 0.46). With much more, a few
     # demonstrations are learned by heart.
     target_factor=4.0,
 )

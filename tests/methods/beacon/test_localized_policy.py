@@ -10,14 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from tiny_runs import Stopped, assert_same_runs, metrics, stop_at, tiny_config
+from torch import Tensor
 
+from beacon.data import WindowBatch
 from beacon.errors import UserError
 from beacon.methods import PAPER, RECOMMENDED, BeaconOptions
 from beacon.methods.beacon.localized import DenoiserLosses, LocalizedDiscrepancy, PolicyDiscrepancy
 from beacon.plain import changed
 from beacon.runs import RunFolder
 from beacon.training import Trainer, train
+from beacon.training.reference import fit_reference
 from beacon.weighting import NeighborActionCheck, localized_discrepancy
 
 SHORT = LocalizedDiscrepancy(steps=30, evaluate_every=10, learning_rate=3e-3, draws=2)
@@ -46,6 +50,72 @@ def test_the_reference_learns_the_target_alone_and_is_made_once(trainer: Trainer
     assert file.stat().st_mtime_ns == written
     for a, b in zip(reference.policy.parameters(), again.policy.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_the_reference_has_the_runs_bound_on_gradients(source: Path, target: Path, tmp_path: Path) -> None:
+    """Adam divides by √v + 1e-8: gradients that are bounded far below that hardly move anything."""
+    moved = {}
+    for bound in (None, 1e6, 1e-12):
+        config = tiny_config("beacon-paper", source, target, options=LOCALIZED, gradient_clip=bound)
+        trainer = Trainer(config, RunFolder(tmp_path / f"run-{bound}"))
+        reference = trainer.context.fit_reference("some", trainer.context.target_windows, 6)
+        start = torch.cat([p.detach().flatten() for p in trainer.policy.parameters()])
+        end = torch.cat([p.detach().flatten() for p in reference.policy.parameters()])
+        moved[bound] = float((end - start).abs().max())
+    assert moved[None] == moved[1e6] > 1e-3  # a bound that no gradient meets changes nothing
+    assert moved[1e-12] < 1e-4
+
+
+def test_the_reference_is_fitted_on_target_windows_alone(trainer: Trainer) -> None:
+    seen: list[int] = []
+
+    def losses(batch: WindowBatch, step: int) -> Tensor:
+        seen.extend(batch.index.tolist())
+        return trainer.policy.encode(batch.images, batch.proprio).observation.square().mean(dim=1)
+
+    context, optimization = trainer.context, trainer.config.optimization
+    file = trainer.folder.path / "seen.safetensors"
+    fit_reference(trainer.policy, losses, trainer.loader, context.target_windows, 9, optimization, file)
+    assert set(seen) == set(context.target_windows.tolist())  # 72 draws: all of them, and no other
+
+
+def test_the_localized_discrepancy_asks_for_a_reference_of_the_target(trainer: Trainer) -> None:
+    trainer.method.between_epochs(0)
+    context = trainer.context
+    (file,) = (trainer.folder.path / "references").iterdir()
+    steps = round(SHORT.reference_share * context.epochs * context.steps_per_epoch)
+    assert file.name == f"target-only-{steps}.safetensors"
+    expected = context.fit_reference("of-the-target", context.target_windows, steps)
+    other = context.fit_reference("of-all", np.arange(len(context.windows)), steps)
+    kept = load_file(file)
+    assert all(torch.equal(value, kept[name]) for name, value in expected.policy.state_dict().items())
+    assert not all(torch.equal(value, kept[name]) for name, value in other.policy.state_dict().items())
+
+
+def test_every_window_has_noise_of_its_own(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beacon.methods.beacon.localized.PART", 10)
+    context = trainer.context
+    reference = context.fit_reference("some", context.target_windows, 1)
+    noises: list[Tensor] = []
+    timesteps: list[Tensor] = []
+    losses: list[Tensor] = []
+    compute = reference.policy.per_sample_loss
+
+    def seen(observation: Tensor, actions: Tensor, noise: Tensor, steps: Tensor) -> Tensor:
+        noises.append(noise)
+        timesteps.append(steps)
+        losses.append(compute(observation, actions, noise, steps))
+        return losses[-1]
+
+    around = DenoiserLosses(reference, context, replace(SHORT, draws=3))
+    monkeypatch.setattr(reference.policy, "per_sample_loss", seen)
+    mean = around.loss(around.start, "sim")
+    count = int((context.windows.domain == 0).sum())
+    noise = torch.cat(noises, dim=1)
+    assert noise.shape[:2] == (3, count) and count > 2 * 10  # all windows, in more than two parts
+    assert len(torch.unique(noise.flatten(0, 1).flatten(1), dim=0)) == 3 * count
+    assert len(torch.unique(torch.cat(timesteps, dim=1))) > 5
+    assert mean == pytest.approx(float(torch.cat(losses, dim=1).mean()), rel=1e-6)
 
 
 def test_with_the_same_number_reference_and_policy_see_the_same_noise(trainer: Trainer) -> None:

@@ -137,7 +137,9 @@ def test_auto_keeps_the_ranking_that_one_large_step_erases() -> None:
 
 
 def test_the_papers_weight_evolution() -> None:
-    """The weights of the paper's appendix F, from its sizes and defaults with d ~ N(2.5, 0.55), 600 sweeps.
+    """The weights of the paper's appendix F, from its defaults with d ~ N(2.5, 0.55), 600 sweeps.
+
+    The numbers of windows, and the means after the first sweep, come from the authors' public figure.
 
     One noise draw per sample and sweep makes a loss about as noisy as it is large, hence the exponential.
     """

@@ -74,7 +74,7 @@ class Measurement(Part, registry=MEASUREMENTS):
 class SweepAll(Measurement):
     """Compute all windows anew at every refresh, as in the paper."""
 
-    # Noise draws per window; paper: 1.
+    # Noise draws per window; the paper is silent.
     draws: int = 1
 
     def __post_init__(self) -> None:
