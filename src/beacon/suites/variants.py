@@ -65,9 +65,9 @@ _add("cotrain-natural", "Co-training, natural", "cotrain", {"ratio": "natural"})
 _add("cotrain-0.5", "Co-training, 0.5", "cotrain", {"ratio": 0.5}, extra=True)
 _add("cotrain-future", "Co-training, 0.9, future-state loss", "cotrain", auxiliary=FUTURE_STATE, extra=True)
 _add("mmd", "MMD", "mmd")
-# At the papers' strengths of 0.1 neither MMD nor UOT learns much at cpu scale (docs/findings.md).
+# At the papers' strengths of 0.1 neither MMD nor UOT learns much at cpu scale (docs/lab-notes.md).
 _add("mmd-0.01", "MMD, 0.01", "mmd", {"strength": 0.01}, extra=True)
-# With pairs of a window with itself left out (docs/findings.md).
+# With pairs of a window with itself left out (docs/lab-notes.md).
 _add(
     "mmd-unbiased",
     "MMD, 0.01, unbiased",
