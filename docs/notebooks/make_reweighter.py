@@ -167,7 +167,7 @@ figure""",
 ## Limits of this toy
 
 The mirrored demonstrations contradict a sound majority, which is what the check of actions needs. One seed, a
-toy. The [findings](../findings.md) have the measurements, and the [limits](../limits.md) what was never tried.""",
+toy. The [findings](../findings.md) have the measurements, the [limits](../limits.md) what was not tried.""",
     ),
 ]
 
