@@ -8,7 +8,7 @@ SYSTEM := libegl1 libgl1 libgl1-mesa-dri chromium
 # One thread a test process: the suite runs on all cores side by side.
 WORKERS ?= $(shell nproc)
 
-.PHONY: help setup demo test bench lint docs results clean
+.PHONY: help setup demo test bench lint docs site results clean
 help:
 	@echo "make setup   virtual environment with everything that is tested"
 	@echo "make demo    three methods in simulation, a table and a report: runs/demo/report.html"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench   speed, side by side with what you would use instead"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make docs    regenerate the parts of docs/ that commands print"
+	@echo "make site    the documentation as a site, built strictly: site/index.html"
 	@echo "make results regenerate docs/results.md and its figures from results/"
 
 setup: $(STAMP)
@@ -27,7 +28,7 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	  else echo "make: the venv module is missing; run: sudo apt-get install python3-venv"; exit 2; fi; }
 	@scripts/system-packages.sh $(SYSTEM)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,export,report,serve,sim,zarr]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,export,report,serve,sim,zarr]'
 	# Its declared numpy<2 and missing typing_extensions would hold the rest back.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt openpi-client
 	@touch $(STAMP)
@@ -53,8 +54,11 @@ bench: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 
+site: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 results: $(STAMP)
 	$(BIN)/beacon suite table --docs docs
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache

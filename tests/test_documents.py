@@ -32,7 +32,10 @@ def test_the_example_is_sixty_lines_and_beacon_beats_uniform_weights() -> None:
 
 @pytest.mark.parametrize(
     "document",
-    ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))],
+    [
+        *("README.md", "CONTRIBUTING.md", "SECURITY.md"),
+        *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))),
+    ],
 )
 def test_links_lead_somewhere(document: str) -> None:
     file = ROOT / document

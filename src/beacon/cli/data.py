@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 USAGE = """\
 usage: beacon data inspect|check|card|convert [options]
 
-Look into datasets of demonstrations before training on them: robomimic and MimicGen HDF5, LeRobot v2 and v3
-folders, diffusion_policy zarr, and cards (.yaml) that say how one of them is to be read.
+Inspect, check and convert datasets of demonstrations: robomimic and MimicGen HDF5, LeRobot v2 and v3 folders,
+diffusion_policy zarr, and cards (.yaml), which map a dataset to the policy's observations and actions.
 
-  inspect   what is inside: demonstrations, lengths, arrays, shapes, ranges, pictures
-  check     everything that would break training or silently hurt it; with several, whether they fit
-  card      a card for a dataset, to be edited: names, slices, scales, rates, image sizes
-  convert   a dataset in another format: robomimic HDF5, or a LeRobot v3.0 folder
+  inspect   list demonstrations, lengths, arrays, shapes and ranges; draw images
+  check     find errors and warnings; with several datasets, compare them with the target
+  card      write a card for a dataset, to be edited: names, slices, scales, rates, image sizes
+  convert   write a dataset in another format: robomimic HDF5, or a LeRobot v3.0 folder
 
 examples:
-  beacon data check sim.hdf5 real.hdf5                    are they sound, do they fit together
+  beacon data check sim.hdf5 real.hdf5                    check both and compare; the target last
   beacon data inspect sim.hdf5                            one table
-  beacon data inspect sim.hdf5 --contact-sheet sim.png    and a picture
+  beacon data inspect sim.hdf5 --contact-sheet sim.png    with a picture
   beacon data inspect so101_real --html so101.html        a page with pictures and plots
   beacon data card so101_real > real.yaml                 then edit it, and use it as a dataset
   beacon data convert sim.hdf5 sim_lerobot                for LeRobot
   beacon data inspect --help                              every option
 
-exit codes: 0 done or sound, 1 failed, 2 the input is wrong or check found an error"""
+exit codes: 0 done, or no error found; 1 failed; 2 the input is wrong, or check found an error"""
 
 Skip = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
@@ -64,7 +64,7 @@ class Inspect:
 
 @dataclass(frozen=True)
 class Check:
-    """List everything that would break training or silently hurt it.
+    """List errors and warnings in datasets, and differences between them.
 
     For example:  beacon data check sim.hdf5 real.yaml --rename agentview_image=front
 

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 Advance = Callable[[str, float, float], None]
 
 ENOUGH = 0.01  # of the work, to tell the time left by
-DESCRIPTION = """Demonstrations in simulation, three methods, their success, and a report: RUNS/report.html.
+DESCRIPTION = """Compare three methods in simulation and write a report: OUT/report.html.
 
-The robot is to put one cube onto another, on a wooden table. There are 10 demonstrations of that, and 150 on
-another table, of which 60 are corrupted: their actions are delayed or mirrored, and no method is told which.
-Target-only, co-training and BEACON train on the same budget and are evaluated from the same initial states.
+The task is to put one cube onto another on a wooden table. There are 10 demonstrations of it, and 150 on
+another table. 60 of these are corrupted: their actions are delayed or mirrored, and no method is told which.
+Target-only, co-training and BEACON train for the same number of steps and are evaluated from the same initial
+states.
 
-Takes five to eight minutes on two cores, without a GPU and without a network. Interrupt it when you
-like: the same command goes on where it stopped."""
+It takes five to eight minutes on two cores, without a GPU and without a network. Repeat the command to
+continue after an interruption."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,11 @@ class DemoOptions:
 
     # Folder for demonstrations, runs and the report.
     out: Path = Path("runs/demo")
-    # Processes that work side by side. Three share two cores better than two do: there are three methods.
+    # Parallel processes. Three use two cores better than two do, because there are three methods.
     workers: int = 3
-    # Decides the demonstrations, the policies' parameters and everything else that is drawn.
+    # Of the demonstrations, the policies' parameters and all other random numbers.
     seed: int = 0
-    # The same with very little of everything, in about a minute: shows that it works, and teaches nothing.
+    # A tiny version of about a minute, to see that everything works; its numbers mean nothing.
     quick: bool = False
 
     def __post_init__(self) -> None:

@@ -39,9 +39,9 @@ def command(
         episodes: how many initial states.
         region: where objects start: train, target or ood.
         size: small or full, as the policy was trained.
-        seed: of the initial states; the same seed gives every policy the same states.
+        seed: of the initial states; all policies have the same states for the same seed.
         policy_seed: of the policy's own random numbers.
-        workers: processes that work side by side.
+        workers: parallel processes.
         video: also write films of a few successes and failures.
         compare: another run (or its result file) to compare with, state by state.
         out: the result file; by default RUN/eval/TASK-SIZE-DOMAIN-REGION-SEED.json.

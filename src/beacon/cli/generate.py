@@ -31,8 +31,7 @@ def command(
 ) -> int:
     """Write a robomimic HDF5 file of successful demonstrations.
 
-    An interrupted call goes on where it stopped when it is repeated; the result does not depend on the
-    number of workers.
+    Repeat an interrupted command to continue. The result does not depend on the number of workers.
 
     Args:
         task: lift, stack, mug-cleanup, threading, an installed one, or module:Class of your own.
@@ -41,13 +40,13 @@ def command(
         demos: how many demonstrations.
         size: small (for a few CPU cores) or full (the paper's).
         region: where objects start: train, target or ood.
-        seed: same seed, same bytes.
-        workers: processes that work side by side.
+        seed: of all random numbers; the same seed writes the same bytes.
+        workers: parallel processes.
         noise: standard deviation of the noise added to actions.
-        mimic: expand the seed demonstrations in this file instead of asking the scripted expert.
+        mimic: expand the demonstrations in this file, in the manner of MimicGen, in place of the expert.
         replay: repeat the actions of the demonstrations in this file in the domain.
         expert: another scripted expert than the task's own: an installed one, or module:Class.
-        overwrite: replace a file that is there.
+        overwrite: replace an existing file.
     """
     from beacon.sim.generate import GenerateConfig, generate
 

@@ -13,22 +13,25 @@ from beacon.plain import path_complaint
 
 # verb -> what it does. The code of a verb is beacon.cli.<verb>, imported only when it is called.
 VERBS = {
-    "data": "what is in a dataset, and is it sound",
-    "generate": "demonstrations in simulation",
-    "train": "a policy from source and target demonstrations",
-    "evaluate": "success rates of a policy in simulation",
-    "serve": "a policy for robots' programs, by openpi's websocket protocol",
-    "export": "a policy alone, in one folder to hand on",
-    "weights": "which demonstrations a run kept, which it let fade; choose by them",
-    "verify": "is a run folder as it was written",
-    "report": "one page that shows what runs did: success, weights, demonstrations",
-    "suite": "the paper's experiments as grids of runs, and their tables",
-    "demo": "see it work in simulation: demonstrations, three methods, their success, a report",
+    "data": "inspect, check, map and convert datasets",
+    "generate": "make demonstrations in simulation",
+    "train": "train a policy on source and target demonstrations",
+    "evaluate": "measure the success rate of a policy in simulation",
+    "serve": "serve a policy to robots by openpi's websocket protocol",
+    "export": "write a policy alone into one folder",
+    "weights": "show and export the weights of a run; select demonstrations by weight",
+    "verify": "check a run folder: checksums, data, weights",
+    "report": "write an HTML page about one run or several",
+    "suite": "run the paper's experiments as grids of runs, and print their tables",
+    "demo": "compare three methods in simulation, with a report",
+    "doctor": "check this machine: what works, what is missing, how to install it",
+    "completion": "print a completion script for bash or zsh",
 }
 
 EXAMPLES = """\
-  beacon demo                     see it work, in ten minutes
-  beacon VERB --help              every option of a verb"""
+  beacon doctor                   what works on this machine
+  beacon demo                     three methods in simulation, in ten minutes
+  beacon VERB --help              the options of a verb"""
 
 
 def usage() -> str:
@@ -37,7 +40,7 @@ def usage() -> str:
     verbs = "\n".join(f"  {verb:<{width}}  {text}" for verb, text in VERBS.items())
     return (
         "usage: beacon VERB [options]\n\n"
-        "Train a robot policy from many demonstrations of the wrong domain and few of the right one:\n"
+        "Train a robot policy on many source demonstrations and few target demonstrations.\n"
         "BEACON learns the policy and a weight for every training sample together.\n\n"
         f"verbs:\n{verbs}\n\nexamples:\n{EXAMPLES}\n\n"
         "exit codes: 0 done, 1 failed, 2 the input is wrong"

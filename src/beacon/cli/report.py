@@ -11,16 +11,16 @@ import tyro
 from beacon.cli import parsing
 from beacon.errors import UserError
 
-DESCRIPTION = """Write one self-contained HTML file about a run, or a comparison of several.
+DESCRIPTION = """Write one self-contained HTML page about a run, or one that compares several runs.
 
 Examples:
   beacon report runs/beacon
   beacon report runs/cotrain runs/beacon --out report.html --figures figures
   beacon report runs/beacon --live
 
-Success rates with intervals and paired tests, learning curves, weights over time and at the end, where
-they come from, a map of the embeddings, the demonstrations most kept and most faded, and the commands to
-reproduce it all. What a run does not have is named, with the command that makes it."""
+The page has success rates with intervals and paired tests, learning curves, weights over time and at the
+end, losses and discrepancies, a map of the embeddings, the demonstrations with the largest and smallest
+weights, and the commands to reproduce it. For what a run lacks the page names the command that makes it."""
 
 
 @dataclass(frozen=True)

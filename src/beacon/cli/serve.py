@@ -36,13 +36,13 @@ class ServeCommand:
     key_file: Path | None = None
     # Where to compute: cpu, cuda, cuda:1.
     device: str = "cpu"
-    # Numbers of the denoising network: bfloat16 is faster on CPUs that have it, and less exact.
+    # Precision of the denoising network: bfloat16 is faster on CPUs that support it, and less exact.
     precision: Literal["float32", "bfloat16"] = "float32"
     # CPU threads for computing; default: the faster of one and all, measured at start.
     threads: int | None = None
     # Listen on other addresses without a key.
     insecure: bool = False
-    # Of the random numbers of every connection that does not send one.
+    # Seed of the random numbers of connections that do not send one.
     seed: int = 0
     # Requests of several clients that are computed together; 1: each alone, repeatable to the bit.
     batch: int = 64
@@ -50,7 +50,7 @@ class ServeCommand:
     message_mb: int = 32
     # Connections that may be open at the same time.
     connections: int = 2000
-    # Requests per second and connection; who asks faster is answered later.
+    # Requests per second and connection; faster ones are delayed.
     rate: float = 500.0
 
 

@@ -21,15 +21,15 @@ usage: beacon suite run|list|table NAME [options]
 
 Reproduce the paper's experiments as tables of runs, on one GPU or, scaled down, on two cores.
 
-  run     do all experiments of a suite that are not done; the same command goes on after an interruption
-  list    what is done, running and missing, how long the rest will take, and what --methods takes
-  table   success rates with intervals, beside the paper's
+  run     run all experiments of a suite that are not done; repeat the command to continue
+  list    list what is done, running and missing, the time left, and the names for --methods
+  table   print success rates with intervals, beside the paper's
 
 examples:
-  beacon suite list                                       the suites, and how far they are
+  beacon suite list                                       the suites, and how much is done
   beacon suite run sim2sim --tasks stack --gaps texture   one column of the first table, on two cores
   beacon suite run sim2sim --preset paper                 the whole table at the paper's sizes, on a GPU
-  beacon suite table sim2sim                              what came of it
+  beacon suite table sim2sim                              its table
   beacon suite run --help                                 every option
 
 exit codes: 0 done, 1 failed, 2 the input is wrong"""

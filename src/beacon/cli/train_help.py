@@ -19,8 +19,8 @@ Methods: {methods}.
 beacon is BEACON as we recommend it, beacon-paper as the paper has it. Each method has options of its own: see
 beacon train --method M --help-all. With --preset paper, --policy.variant robomimic or diffusion-policy
 chooses sizes that the paper does not state; robomimic is the default. The run folder gets config.yaml,
-metrics.jsonl (also as TensorBoard), checkpoints/ and weights/. A run that was cut off goes on with --resume
-and ends with the same policy, bit for bit on the CPU, as one that was not."""
+metrics.jsonl (also as TensorBoard), checkpoints/ and weights/. --resume continues an interrupted run. On the
+CPU the resulting policy equals that of an uninterrupted run, bit for bit."""
 
 # The options that most runs need; a test holds that each of them exists.
 ESSENTIAL = {
@@ -42,9 +42,9 @@ ESSENTIAL = {
     },
     "run": {
         "--out DIR": "folder of the run",
-        "--resume": "go on with the run in --out",
-        "--max-hours X": "stop at a checkpoint before so many hours have passed",
-        "--dry-run": "say what data, parameters, memory and time it would take, and start nothing",
+        "--resume": "continue the run in --out",
+        "--max-hours X": "stop at a checkpoint before this many hours have passed",
+        "--dry-run": "print data, parameters, memory and time of the run, and do not start it",
         "--watch": "serve the run's report on this machine while it trains",
     },
 }

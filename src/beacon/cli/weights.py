@@ -15,7 +15,7 @@ from beacon.errors import UserError
 if TYPE_CHECKING:
     from beacon.runs.demonstration_weights import DemonstrationWeights, DemoWeight
 
-DESCRIPTION = """Show the weights that a run has learned, export them, or choose demonstrations by them.
+DESCRIPTION = """Show the weights of a run, export them, or select demonstrations by weight.
 
 Examples:
   beacon weights runs/beacon
@@ -41,17 +41,17 @@ class WeightsArguments:
     chunk_size: int | None = None
     # Write the source demonstrations with the largest weights here: NAME.hdf5, or a folder for LeRobot.
     curate: Path | None = None
-    # How many of them: a share such as 0.5 or 1.0, or a whole number such as 100.
+    # How many to keep: a share such as 0.5 or 1.0, or a whole number such as 100.
     keep: str = "0.5"
     # Choose from this source domain only, where there are several.
     source_domain: str | None = None
-    # Where the source's dataset is now, if it was moved since the run.
+    # The source's dataset, if it was moved after the run.
     source_file: Path | None = None
     # Control steps a second of a LeRobot dataset to be written, where the sources do not say it.
     fps: float | None = None
-    # Demonstrations to list at either end.
+    # How many demonstrations with the largest and with the smallest weights to list.
     demos: int = 5
-    # Replace files that are there.
+    # Replace existing files.
     overwrite: bool = False
 
     def __post_init__(self) -> None:

@@ -244,7 +244,7 @@ def _policy_option(field_name: str) -> str:
 # short run that is the difference between half and nearly all of the stacks (docs/simulation.md). It whitens
 # the colours: brightness varies most in any image, and a short run may end before the policy sees what
 # differs in hue. And it learns how the target's camera is turned, which a few demonstrations tell
-# (docs/findings.md).
+# (docs/lab-notes.md).
 PRESETS: dict[str, PolicyConfig] = {
     "paper": PolicyConfig(),
     "cpu": PolicyConfig(

@@ -45,7 +45,7 @@ TINY_POLICY = {
 }
 
 # On two cores. Images are smaller and draws fewer than in the preset of `beacon train`: half of the time,
-# for 88 instead of 93 of 100 stacks in the own domain with 1,000 steps of batch 64 (docs/findings.md).
+# for 88 instead of 93 of 100 stacks in the own domain with 1,000 steps of batch 64 (docs/lab-notes.md).
 _CPU = SuitePreset(
     "cpu",
     train_preset="cpu",

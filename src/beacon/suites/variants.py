@@ -72,9 +72,9 @@ _add("qoq", "QoQ", "qoq", extra=True)
 _add("deminf", "DemInf", "deminf", extra=True)
 _add("cfg-adda", "CFG-ADDA", "cfg-adda", extra=True)
 _add("mmd", "MMD", "mmd")
-# At the papers' strengths of 0.1 neither MMD nor UOT learns much at cpu scale (docs/findings.md).
+# At the papers' strengths of 0.1 neither MMD nor UOT learns much at cpu scale (docs/lab-notes.md).
 _add("mmd-0.01", "MMD, 0.01", "mmd", {"strength": 0.01}, extra=True)
-# With pairs of a window with itself left out (docs/findings.md).
+# With pairs of a window with itself left out (docs/lab-notes.md).
 _add(
     "mmd-unbiased",
     "MMD, 0.01, unbiased",

@@ -251,7 +251,7 @@ def preset_config(preset: str, variant: str | None = None) -> tuple[PolicyConfig
             optimization,
             steps=2500,
             steps_per_epoch=250,
-            batch_size=16,  # the same time in fewer and larger steps teaches less, see docs/findings.md
+            batch_size=16,  # the same time in fewer and larger steps teaches less, see docs/lab-notes.md
             learning_rate=1e-3,
             warmup_steps=50,
             gradient_clip=1.0,  # in a short run, Adam does not get over the first large gradients otherwise

@@ -3,7 +3,7 @@
 The paper's steps move the domain weights by the costs alone, as if less weight on a domain were less in all.
 But the weights sum to a budget: what one domain gives another one takes. So the domain that is ahead by
 chance takes everything, and weight and mass can part, down to a domain of small weight that has all of the
-mass (docs/findings.md). Here every level is minimised with its sum held:
+mass (docs/lab-notes.md). Here every level is minimised with its sum held:
 
 1. the weights of all samples, as if every domain cost as little as the best, by what its own minimiser would
    keep: how much the target weighs, and what weighs how much within a domain;
