@@ -45,6 +45,8 @@ class DynamicsOptions:
     enough: int = 10
     # Standard deviation of the logarithm of sound misfits, at least.
     least_spread: float = 0.1
+    # p-value of a factor of the actions up to which it is said although they hardly misfit.
+    suspicious: float = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,12 +180,46 @@ def check_dynamics(
         misfits = np.array([_misfit(r, model) for r in recordings])
     usual = float(np.median(null))
     p_values = predictive_p_values(np.log(misfits + 1e-12), np.log(null + 1e-12), options.least_spread)
-    evidence = [
-        _diagnose(number, recording, model, usual, float(p), options)
-        for number, (recording, misfit, p) in enumerate(zip(recordings, misfits, p_values, strict=True))
-        if misfit > options.usual_misfit * usual
-    ]
+    factors, factor_p = _scale_factors(recordings, misfits, model, options)
+    evidence = []
+    for number, recording in enumerate(recordings):
+        if misfits[number] > options.usual_misfit * usual:
+            evidence.append(_diagnose(number, recording, model, usual, float(p_values[number]), options))
+        elif factor_p[number] < options.suspicious and not 0.8 < factors[number] < 1.25:
+            # Small actions hardly misfit: what is unusual is their size.
+            p = float(factor_p[number])
+            evidence.append(_diagnose(number, recording, model, usual, p, options, only_scale=True))
     return DynamicsResult(misfits / usual, evidence, remark)
+
+
+def _scale_factors(
+    recordings: list[Recording], misfits: Vector, model: DynamicsModel, options: DynamicsOptions
+) -> tuple[Vector, Vector]:
+    """How large the actions of every demonstration are against what its motion needs, and p-values.
+
+    The null are the factors of the demonstrations that fit best.
+    """
+    factors = np.array([_factor(*_beside(recording, model), model) for recording in recordings])
+    sound = np.argsort(misfits, kind="stable")[: max(2, round(options.sound_share * len(recordings)))]
+    deviation = np.abs(np.log(factors) - np.median(np.log(factors[sound])))
+    spread = max(1.4826 * float(np.median(deviation[sound])), options.least_spread / 2)
+    from scipy.stats import t as student
+
+    return factors, np.asarray(2 * student.sf(deviation / spread, len(sound) - 1))
+
+
+def _beside(recording: Recording, model: DynamicsModel) -> tuple[Matrix, Matrix]:
+    """Recorded actions and those that explain the motion, (S, A) each."""
+    predicted = model.predict(motion_features(recording, model.lags))
+    return recording.actions[: len(predicted)].astype(np.float64), predicted
+
+
+def _factor(recorded: Matrix, predicted: Matrix, model: DynamicsModel) -> float:
+    """One factor for all dimensions that motion explains: a wrong unit, not seven of them."""
+    weight = model.share / model.noise**2
+    above = float(((recorded * predicted).sum(axis=0) * weight).sum())
+    below = float(((predicted * predicted).sum(axis=0) * weight).sum())
+    return float(np.clip(above / below, 0.05, 20)) if below > 0 else 1.0
 
 
 def _is_wrong_as_a_whole(
@@ -200,29 +236,35 @@ def _is_wrong_as_a_whole(
 
 
 def _misfit(recording: Recording, model: DynamicsModel) -> float:
-    features = motion_features(recording, model.lags)
-    return model.misfit(recording.actions[: len(features)].astype(np.float64), model.predict(features))
+    return model.misfit(*_beside(recording, model))
 
 
 def _diagnose(
-    demo: int, recording: Recording, model: DynamicsModel, usual: float, p: float, options: DynamicsOptions
+    demo: int,
+    recording: Recording,
+    model: DynamicsModel,
+    usual: float,
+    p: float,
+    options: DynamicsOptions,
+    *,
+    only_scale: bool = False,
 ) -> Evidence:
     """The change of the actions that explains the misfit best, or the bare fact."""
-    features = motion_features(recording, model.lags)
-    predicted = model.predict(features)
+    predicted = model.predict(motion_features(recording, model.lags))
     actions = recording.actions.astype(np.float64)
     before = model.misfit(actions[: len(predicted)], predicted) / usual
-    candidates = [
-        _try_lag(actions, predicted, model, usual, before, options),
-        _try_signs(actions, predicted, model, usual, before),
-        _try_scale(actions, predicted, model, usual, before),
-        _try_order(actions, predicted, model, usual, before),
-        _try_offset(actions, predicted, model, usual, before),
-    ]
+    candidates = [_try_scale(actions, predicted, model, usual, before)]
+    if not only_scale:
+        candidates += [
+            _try_lag(actions, predicted, model, usual, before, options),
+            _try_signs(actions, predicted, model, usual, before),
+            _try_order(actions, predicted, model, usual, before),
+            _try_offset(actions, predicted, model, usual, before),
+        ]
     repairs = [repair for repair in candidates if repair is not None]
     best = min(repairs, key=lambda repair: repair.residual_after, default=None)
     removed = 0.0 if best is None else (before - best.residual_after) / max(before - 1.0, 1e-9)
-    if best is None or removed < options.explains:
+    if best is None or (removed < options.explains and not only_scale):
         text = (
             f"actions do not fit the motion beside them (residual {before:.1f} × usual), for no simple reason"
         )
@@ -270,7 +312,7 @@ def _try_signs(
 ) -> Repair | None:
     recorded = actions[: len(predicted)]
     products = ((recorded - model.mean) * (predicted - model.mean)).sum(axis=0)
-    signs = np.where((products < 0) & (model.share > 0), -1, 1)
+    signs = np.where((products < 0) & (model.share > 0.02), -1, 1)
     if (signs > 0).all():
         return None
     after = model.misfit(recorded * signs, predicted) / usual
@@ -281,11 +323,7 @@ def _try_scale(
     actions: Matrix, predicted: Matrix, model: DynamicsModel, usual: float, before: float
 ) -> Repair | None:
     recorded = actions[: len(predicted)]
-    weight = model.share / model.noise**2
-    # One factor for all dimensions that motion explains: a wrong unit, not seven of them.
-    above = float(((recorded * predicted).sum(axis=0) * weight).sum())
-    below = float(((predicted * predicted).sum(axis=0) * weight).sum())
-    factor = above / below if below > 0 else 1.0
+    factor = _factor(recorded, predicted, model)
     if not 0.05 < factor < 20 or 0.8 < factor < 1.25:
         return None
     scale = np.where(model.share > 0.02, factor, 1.0)

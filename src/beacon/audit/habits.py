@@ -8,8 +8,8 @@ import numpy as np
 
 from beacon.audit.evidence import Evidence, Vector
 from beacon.audit.look_alikes import robust_scores
-from beacon.audit.pictures import CERTAIN, _longest_run, _speed
-from beacon.audit.recordings import Recording
+from beacon.audit.pictures import CERTAIN
+from beacon.audit.recordings import Recording, longest_run, speed
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ def _signature(recording: Recording) -> Vector:
 
 
 def _stillness(recordings: list[Recording], fps: float, options: HabitOptions) -> list[Evidence]:
-    speeds = [_speed(r) if r.state.shape[1] and len(r.state) > 1 else np.zeros(0) for r in recordings]
+    speeds = [speed(r) if r.state.shape[1] and len(r.state) > 1 else np.zeros(0) for r in recordings]
     moving = np.concatenate(speeds) if speeds else np.zeros(0)
     if not (moving > 0).any():
         return []
     limit = options.still_speed * float(np.median(moving[moving > 0]))
     evidence = []
-    for number, speed in enumerate(speeds):
-        first, last = _longest_run(speed <= limit)
+    for number, motion in enumerate(speeds):
+        first, last = longest_run(motion <= limit)
         seconds = (last - first + 1) / fps
         if seconds >= options.still_seconds:
             text = f"stands still for {seconds:.1f} s"
@@ -107,9 +107,7 @@ def _saturation(recordings: list[Recording], options: HabitOptions) -> list[Evid
 
 
 def _jerk(recordings: list[Recording], fps: float, options: HabitOptions) -> list[Evidence]:
-    lengths = np.array(
-        [_spectral_arc_length(_speed(r), fps) if len(r.state) > 8 else 0.0 for r in recordings]
-    )
+    lengths = np.array([_spectral_arc_length(speed(r), fps) if len(r.state) > 8 else 0.0 for r in recordings])
     if len(lengths) < 8 or not lengths.any():
         return []
     scores = robust_scores(np.log(lengths + 1e-3))

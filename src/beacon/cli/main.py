@@ -14,6 +14,7 @@ from beacon.plain import path_complaint
 # verb -> what it does. The code of a verb is beacon.cli.<verb>, imported only when it is called.
 VERBS = {
     "data": "what is in a dataset, and is it sound",
+    "audit": "which demonstrations can be trusted, and why not, without training",
     "generate": "demonstrations in simulation",
     "train": "a policy from source and target demonstrations",
     "evaluate": "success rates of a policy in simulation",
