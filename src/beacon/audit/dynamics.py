@@ -18,7 +18,7 @@ from beacon.audit.evidence import Evidence, Repair, Vector, predictive_p_values
 from beacon.audit.recordings import Recording
 
 Matrix = NDArray[np.float64]
-CHECK = "inverse-dynamics"
+DYNAMICS = "inverse-dynamics"
 
 
 @dataclass(frozen=True)
@@ -268,9 +268,9 @@ def _diagnose(
         text = (
             f"actions do not fit the motion beside them (residual {before:.1f} × usual), for no simple reason"
         )
-        return Evidence(CHECK, "actions", demo, before, p, text)
+        return Evidence(DYNAMICS, "actions", demo, before, p, text)
     text = f"{_words(best)} (residual {before:.1f} × usual, {best.residual_after:.1f} × after correcting it)"
-    return Evidence(CHECK, best.kind, demo, before, p, text, repair=best)
+    return Evidence(DYNAMICS, best.kind, demo, before, p, text, repair=best)
 
 
 def _words(repair: Repair) -> str:

@@ -49,7 +49,9 @@ def _duplicates(recordings: list[Recording], options: HabitOptions) -> list[Evid
     if len(recordings) < 3:
         return []
     signatures = np.stack([_signature(recording) for recording in recordings])
-    signatures = signatures / (signatures.std(axis=0) + 1e-6)
+    spread = signatures.std(axis=0)
+    # What hardly varies, such as a gripper that is open at this moment in all, must not count for much.
+    signatures = signatures / np.maximum(spread, 0.1 * float(spread.mean()) + 1e-12)
     squares = (signatures**2).sum(axis=1)
     distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * signatures @ signatures.T, 0))
     np.fill_diagonal(distances, np.inf)

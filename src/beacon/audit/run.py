@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from beacon.audit.distance import SetDistance, measure_distance
-from beacon.audit.dynamics import DynamicsOptions, check_dynamics
+from beacon.audit.dynamics import DYNAMICS, DynamicsOptions, check_dynamics
 from beacon.audit.evidence import Evidence, Vector, benjamini_hochberg, strongest
 from beacon.audit.goals import GoalOptions, check_goals
 from beacon.audit.habits import HabitOptions, check_habits
@@ -20,6 +20,7 @@ from beacon.audit.recordings import Recording, control_rate, read_recordings
 from beacon.data.episodes import EpisodeSet
 from beacon.errors import UserError
 
+CAUSES = (FRAMES, DYNAMICS)  # checks whose evidence explains that of others
 Advance = Callable[[str, int, int], None]  # what is being done, how many frames are done, of how many
 
 
@@ -56,11 +57,11 @@ class DemoVerdict:
     score: float  # −log10 of the p-value
     p_value: float  # of the strongest evidence, corrected for the number of checks
     is_accused: bool
-    evidence: tuple[Evidence, ...]  # strongest first, remarks last
+    evidence: tuple[Evidence, ...]  # causes and the strongest first, remarks last
 
     @property
     def reason(self) -> str:
-        """The strongest evidence in words; empty where there is none."""
+        """The first evidence in words; empty where there is none."""
         return self.evidence[0].text if self.evidence else ""
 
 
@@ -211,9 +212,14 @@ def _combined(evidence: Sequence[Evidence], demos: int, checks: int) -> Vector:
 
 
 def _sorted(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
-    """Faults by p-value, but missing frames first: actions that do not fit follow from them."""
+    """Causes before what follows from them, remarks last.
 
-    def order(item: Evidence) -> tuple[bool, bool, float, float]:
-        return not item.is_fault, item.check != FRAMES, item.p_value, -item.score
+    Where frames are missing, actions do not fit the motion; where they do not fit, they are not those of
+    look-alikes.
+    """
+
+    def order(item: Evidence) -> tuple[bool, int, float, float]:
+        rank = CAUSES.index(item.check) if item.check in CAUSES else len(CAUSES)
+        return not item.is_fault, rank, item.p_value, -item.score
 
     return tuple(sorted(evidence, key=order))
