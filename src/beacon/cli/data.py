@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from beacon.data.mapping import ObservationMapping
 
 USAGE = """\
-usage: beacon data inspect|check|card|convert [options]
+usage: beacon data inspect|check|card|convert|repair [options]
 
 Look into datasets of demonstrations before training on them: robomimic and MimicGen HDF5, LeRobot v2 and v3
 folders, diffusion_policy zarr, and cards (.yaml) that say how one of them is to be read.
@@ -26,6 +26,7 @@ folders, diffusion_policy zarr, and cards (.yaml) that say how one of them is to
   check     everything that would break training or silently hurt it; with several, whether they fit
   card      a card for a dataset, to be edited: names, slices, scales, rates, image sizes
   convert   a dataset in another format: robomimic HDF5, or a LeRobot v3.0 folder
+  repair    a copy with what an audit is certain of undone: late, mirrored, rescaled, swapped actions
 
 examples:
   beacon data check sim.hdf5 real.hdf5                    are they sound, do they fit together
@@ -140,6 +141,31 @@ class Convert:
     """Replace a dataset that is there."""
 
 
+@dataclass(frozen=True)
+class RepairData:
+    """Write a copy with the actions of some demonstrations repaired, where an audit is certain how.
+
+    For example:  beacon data repair sim.hdf5 sim_repaired.hdf5 --audit audit/audit.json --only lag,sign
+
+    Certain is a residual after the change of at most 1.2 times the usual one, at p < 0.01. All other
+    demonstrations are copied as they are. Each notes what was done in its attribute beacon_repair. The
+    dataset itself is never changed.
+    """
+
+    source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FROM")]
+    """The dataset that was audited."""
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="TO")]
+    """The new dataset: NAME.hdf5, or a folder for LeRobot."""
+    audit: Annotated[Path, tyro.conf.arg(metavar="F")]
+    """audit.json of the dataset, or its folder."""
+    only: Annotated[str, tyro.conf.arg(metavar="KINDS")] = "lag,sign,scale,offset,permutation"
+    """Which changes are made."""
+    images: Skip = False
+    """LeRobot: embed every picture, without loss, instead of writing video."""
+    overwrite: Skip = False
+    """Replace a dataset that is there."""
+
+
 def main(arguments: list[str]) -> int:
     """Run ``beacon data ARGUMENTS`` and return the exit code."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
@@ -239,9 +265,26 @@ def _convert(options: Convert) -> int:
     return 0
 
 
+def _repair(options: RepairData) -> int:
+    from beacon.audit.repair import RepairOptions, parse_kinds, repair_dataset
+    from beacon.audit.saved import read_audit
+
+    asked = RepairOptions(
+        only=parse_kinds(options.only), overwrite=options.overwrite, video=not options.images
+    )
+    audit = read_audit(options.audit)
+    count = repair_dataset(options.source, options.out, audit, str(options.audit), asked)
+    print(
+        f"{options.out}: {count.repaired} of {count.demos} demonstrations repaired; "
+        f"{count.left} more are accused and were left as they are"
+    )
+    return 0
+
+
 COMMANDS: dict[str, tuple[Any, Callable[[Any], int]]] = {
     "inspect": (Inspect, _inspect),
     "check": (Check, _check),
     "card": (WriteCard, _card),
     "convert": (Convert, _convert),
+    "repair": (RepairData, _repair),
 }
