@@ -18,6 +18,7 @@ VERBS = {
     "generate": "demonstrations in simulation",
     "train": "a policy from source and target demonstrations",
     "evaluate": "success rates of a policy in simulation",
+    "compare": "results of evaluations beside each other: is one worse?",
     "serve": "a policy for robots' programs, by openpi's websocket protocol",
     "export": "a policy alone, in one folder to hand on",
     "weights": "which demonstrations a run kept, which it let fade; choose by them",
