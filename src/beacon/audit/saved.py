@@ -53,12 +53,30 @@ class SavedAudit:
             where: the file that the audit was read from, for messages.
         """
         for known, verdict in zip(self.data, self.result.sets, strict=False):
-            if (known.demos, known.lengths, known.actions) == (record.demos, record.lengths, record.actions):
+            if _is_same(known, record):
                 return verdict
-        raise UserError(
-            f"{where} is an audit of other data than {record.file} (other demonstrations or actions); "
-            "run beacon audit again"
-        )
+        raise _other_data(where, record)
+
+    def check_target(self, record: DomainRecord, where: str) -> None:
+        """Refuse another target than the one that the sets were compared with.
+
+        Args:
+            record: of the target as it is now.
+            where: the file that the audit was read from, for messages.
+        """
+        if not _is_same(self.data[-1], record):
+            raise _other_data(where, record)
+
+
+def _is_same(known: DomainRecord, record: DomainRecord) -> bool:
+    return (known.demos, known.lengths, known.actions) == (record.demos, record.lengths, record.actions)
+
+
+def _other_data(where: str, record: DomainRecord) -> UserError:
+    return UserError(
+        f"{where} is an audit of other data than {record.file} (other demonstrations or actions); "
+        "run beacon audit again"
+    )
 
 
 def save_json(file: Path, audit: SavedAudit) -> None:
@@ -86,6 +104,8 @@ def read_audit(path: Path) -> SavedAudit:
         audit: SavedAudit = from_plain(SavedAudit, content)
     except UserError as error:
         raise damaged(file, error) from None
+    if not audit.data:
+        raise damaged(file, "it does not say which data it is of")
     shapes = [len(verdict.demos) for verdict in audit.result.sets]
     if shapes != [len(record.demos) for record in audit.data[:-1]]:
         raise damaged(file, "verdicts and data do not belong together")
