@@ -1,4 +1,4 @@
-"""How well the audit finds injected corruptions: python benchmarks/audit.py SOURCE TARGET [--json FILE].
+"""How well the audit finds injected corruptions: python benchmarks/audit.py SOURCE TARGET [--shares 0.3].
 
 SOURCE and TARGET are sound demonstrations, for example of ``beacon generate stack``. Every corruption is
 injected into 5, 30 and 60% of the source, in memory. For each: the area under the curve of the scores, false
@@ -123,6 +123,7 @@ def main() -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--shares", type=float, nargs="+", default=SHARES)
     asked = parser.parse_args()
     source, target = load_domains([asked.source, asked.target])
     began = time.perf_counter()
@@ -133,7 +134,7 @@ def main() -> None:
     kinds = {name: kind for name, (kind, _) in ACTIONS.items()} | PICTURES
     print(f"{'corruption':<16} share    AUC  false  found  named")
     for corruption, kind in kinds.items():
-        for share in SHARES:
+        for share in asked.shares:
             chosen = np.random.default_rng(0).permutation(len(source))[: round(share * len(source))]
             verdict = run_audit([corrupted(source, corruption, np.sort(chosen))], target).sets[0]
             row = measure(verdict, np.sort(chosen), kind)

@@ -139,6 +139,8 @@ class Convert:
     """Leave out episodes whose files are missing."""
     overwrite: Skip = False
     """Replace a dataset that is there."""
+    decisions: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
+    """decisions.jsonl: demonstrations that were dropped are left out."""
 
 
 @dataclass(frozen=True)
@@ -259,6 +261,7 @@ def _convert(options: Convert) -> int:
             mask=options.mask,
             skip_incomplete=options.skip_incomplete,
             overwrite=options.overwrite,
+            decisions=options.decisions,
         ),
     )
     print(f"{options.out}: {count} demonstration{'s' if count != 1 else ''}")
