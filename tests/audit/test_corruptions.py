@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from beacon.analysis import area_under_curve
 from beacon.audit import SetVerdict, run_audit
-from beacon.audit.dynamics import DynamicsOptions, check_dynamics
+from beacon.audit.dynamics import check_dynamics
+from beacon.audit.dynamics_model import DynamicsOptions
 from beacon.audit.goals import GoalOptions, check_goals
 from beacon.audit.pictures import PictureOptions, check_cameras
 from beacon.audit.recordings import read_recordings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beacon.audit.evidence import Evidence, Vector
+from beacon.audit.evidence import Evidence, Vector, evidence_from_scores
 from beacon.audit.look_alikes import robust_scores
 from beacon.audit.recordings import Recording, longest_run, speed
 from beacon.audit.regression import cross_fitted_residuals, principal_components
@@ -44,20 +44,14 @@ def check_cameras(recordings: list[Recording], options: PictureOptions) -> tuple
         return np.zeros(count), []
     misfits = _camera_misfits(recordings, options)
     scores = robust_scores(np.log(misfits + 1e-9))
-    from scipy.stats import norm
 
-    evidence = [
-        Evidence(
-            "camera",
-            "another camera",
-            int(number),
-            float(scores[number]),
-            float(norm.sf(scores[number])),
+    def words(number: int) -> str:
+        return (
             "another camera: pictures do not show the robot where its state says "
-            f"(off {misfits[number] / np.median(misfits):.1f} × as much as is usual in its set)",
+            f"(off {misfits[number] / np.median(misfits):.1f} × as much as is usual in its set)"
         )
-        for number in np.flatnonzero(scores > options.camera_score)
-    ]
+
+    evidence = evidence_from_scores("camera", "another camera", scores, options.camera_score, words)
     return scores, evidence
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from beacon.audit.diagnosis import DYNAMICS
 from beacon.audit.distance import SetDistance, measure_distance
-from beacon.audit.dynamics import DYNAMICS, DynamicsOptions, check_dynamics
+from beacon.audit.dynamics import check_dynamics
+from beacon.audit.dynamics_model import DynamicsOptions
 from beacon.audit.evidence import Evidence, Vector, benjamini_hochberg, strongest
 from beacon.audit.goals import GoalOptions, check_goals
 from beacon.audit.habits import HabitOptions, check_habits
