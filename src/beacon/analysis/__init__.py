@@ -1,6 +1,6 @@
 """Statistics as pure functions over arrays: no files, no drawing.
 
-intervals      Wilson's interval of a proportion
+intervals      Wilson's interval of a proportion, Newcombe's of a difference
 paired         two policies on the same initial states: McNemar's test, and one that may stop at any time
 methods        two methods over training seeds and initial states: hierarchical bootstrap
 multiple       several comparisons: Holm's adjustment, compact letter display
@@ -16,7 +16,7 @@ from __future__ import annotations
 from beacon.analysis.alignment import cross_domain_neighbours
 from beacon.analysis.association import area_under_curve, spearman, variance_explained
 from beacon.analysis.coverage import distance_to_nearest
-from beacon.analysis.intervals import wilson
+from beacon.analysis.intervals import newcombe, wilson
 from beacon.analysis.methods import MethodDifference, compare_methods
 from beacon.analysis.multiple import compact_letters, holm
 from beacon.analysis.paired import SequentialTest, e_process, mcnemar_exact, sequential_test
@@ -37,6 +37,7 @@ __all__ = [
     "effective_sample_size",
     "holm",
     "mcnemar_exact",
+    "newcombe",
     "sequential_test",
     "spearman",
     "variance_explained",

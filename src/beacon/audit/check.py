@@ -5,11 +5,15 @@ alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from beacon.audit.run import AuditOptions, run_audit
+from beacon.audit.saved import read_audit
+from beacon.plain import OMIT_DEFAULT
+from beacon.runs.data_records import DomainRecord
 from beacon.weighting.checks.base import CHECKS, BuiltCheck, Check
 from beacon.weighting.inputs import PerSample, RefreshInputs
 from beacon.weighting.validation import Vector, require
@@ -30,6 +34,8 @@ class AuditCheck(Check):
     accused_factor: float = 5.0
     # Of the audit itself.
     options: AuditOptions = field(default_factory=AuditOptions)
+    # audit.json of these data, or its folder, where beacon audit was run before; None: audit now.
+    file: Path | None = field(default=None, metadata=OMIT_DEFAULT)
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
@@ -41,8 +47,14 @@ class AuditCheck(Check):
         if context is None:
             raise ValueError("checks: audit needs demonstrations, which a plain loop does not give")
         sets = context.windows.sets
-        result = run_audit(sets[: context.target], sets[context.target], self.options)
-        accused = [demo.is_accused for verdict in result.sets for demo in verdict.demos]
+        sources, target = sets[: context.target], sets[context.target]
+        if self.file is None:
+            verdicts = list(run_audit(sources, target, self.options).sets)
+        else:
+            saved, where = read_audit(self.file), str(self.file)
+            saved.check_target(DomainRecord.of(target, is_target=True), where)
+            verdicts = [saved.verdict(DomainRecord.of(s, is_target=False), where) for s in sources]
+        accused = [demo.is_accused for verdict in verdicts for demo in verdict.demos]
         factors = np.where(accused, self.accused_factor, 1.0)
         # Sources come first, so the number of a source window's episode is that of its verdict.
         return _Audited(float(np.mean(accused)), factors[context.windows.episode[context.source_windows]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -70,6 +70,26 @@ class Evidence:
         from dataclasses import asdict
 
         return asdict(self)
+
+
+def evidence_from_scores(
+    check: str, kind: str, scores: Vector, least: float, words: Callable[[int], str]
+) -> list[Evidence]:
+    """Evidence against demonstrations whose score, in standard deviations of sound ones, is large.
+
+    Args:
+        check: name of the check.
+        kind: what is wrong.
+        scores: (demos,) standard deviations above the usual.
+        least: score from which on something is said.
+        words: what is wrong with a demonstration, by its number.
+    """
+    from scipy.stats import norm
+
+    return [
+        Evidence(check, kind, number, float(scores[number]), float(norm.sf(scores[number])), words(number))
+        for number in np.flatnonzero(scores > least).tolist()
+    ]
 
 
 def predictive_p_values(values: Vector, null: Vector, least_spread: float) -> Vector:

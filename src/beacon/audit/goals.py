@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beacon.audit.evidence import Evidence, Vector
+from beacon.audit.evidence import Evidence, Vector, evidence_from_scores
 from beacon.audit.look_alikes import robust_scores
 from beacon.audit.recordings import Recording
 from beacon.audit.regression import cross_fitted_residuals, principal_components
@@ -61,21 +61,15 @@ def check_goals(
     share = explained / explained.sum()
     misfits = np.sqrt((residuals / np.maximum(centre, 1e-6)) ** 2 @ share)
     scores = robust_scores(np.log(misfits + 1e-9))
-    from scipy.stats import norm
-
     usual = float(np.median(misfits))
-    evidence = [
-        Evidence(
-            CHECK,
-            "another goal",
-            int(number),
-            float(scores[number]),
-            float(norm.sf(scores[number])),
+
+    def words(number: int) -> str:
+        return (
             "moves towards another object or goal than demonstrations that look alike "
-            f"({misfits[number] / usual:.1f} × as far off as is usual)",
+            f"({misfits[number] / usual:.1f} × as far off as is usual)"
         )
-        for number in np.flatnonzero(scores > options.least_score)
-    ]
+
+    evidence = evidence_from_scores(CHECK, "another goal", scores, options.least_score, words)
     return scores, evidence, None
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from beacon.audit.evidence import Evidence, Vector
 from beacon.audit.look_alikes import robust_scores
-from beacon.audit.pictures import CERTAIN, _longest_run, _speed
-from beacon.audit.recordings import Recording
+from beacon.audit.pictures import CERTAIN
+from beacon.audit.recordings import Recording, longest_run, speed
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ def _duplicates(recordings: list[Recording], options: HabitOptions) -> list[Evid
     if len(recordings) < 3:
         return []
     signatures = np.stack([_signature(recording) for recording in recordings])
-    signatures = signatures / (signatures.std(axis=0) + 1e-6)
+    spread = signatures.std(axis=0)
+    # What hardly varies, such as a gripper that is open at this moment in all, must not count for much.
+    signatures = signatures / np.maximum(spread, 0.1 * float(spread.mean()) + 1e-12)
     squares = (signatures**2).sum(axis=1)
     distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * signatures @ signatures.T, 0))
     np.fill_diagonal(distances, np.inf)
@@ -74,14 +76,14 @@ def _signature(recording: Recording) -> Vector:
 
 
 def _stillness(recordings: list[Recording], fps: float, options: HabitOptions) -> list[Evidence]:
-    speeds = [_speed(r) if r.state.shape[1] and len(r.state) > 1 else np.zeros(0) for r in recordings]
+    speeds = [speed(r) if r.state.shape[1] and len(r.state) > 1 else np.zeros(0) for r in recordings]
     moving = np.concatenate(speeds) if speeds else np.zeros(0)
     if not (moving > 0).any():
         return []
     limit = options.still_speed * float(np.median(moving[moving > 0]))
     evidence = []
-    for number, speed in enumerate(speeds):
-        first, last = _longest_run(speed <= limit)
+    for number, motion in enumerate(speeds):
+        first, last = longest_run(motion <= limit)
         seconds = (last - first + 1) / fps
         if seconds >= options.still_seconds:
             text = f"stands still for {seconds:.1f} s"
@@ -107,9 +109,7 @@ def _saturation(recordings: list[Recording], options: HabitOptions) -> list[Evid
 
 
 def _jerk(recordings: list[Recording], fps: float, options: HabitOptions) -> list[Evidence]:
-    lengths = np.array(
-        [_spectral_arc_length(_speed(r), fps) if len(r.state) > 8 else 0.0 for r in recordings]
-    )
+    lengths = np.array([_spectral_arc_length(speed(r), fps) if len(r.state) > 8 else 0.0 for r in recordings])
     if len(lengths) < 8 or not lengths.any():
         return []
     scores = robust_scores(np.log(lengths + 1e-3))

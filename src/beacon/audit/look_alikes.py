@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from beacon.audit.evidence import Evidence, Vector
+from beacon.audit.evidence import Evidence, Vector, evidence_from_scores
 from beacon.audit.recordings import Recording
 
 CHECK = "look-alikes"
@@ -61,20 +61,14 @@ def check_look_alikes(
     counts = np.bincount(demo[of_set], minlength=len(recordings))
     statistic = np.bincount(demo[of_set], excess, len(recordings)) / np.maximum(counts, 1)
     scores = robust_scores(statistic)
-    from scipy.stats import norm
 
-    evidence = [
-        Evidence(
-            CHECK,
-            "another goal",
-            int(number),
-            float(scores[number]),
-            float(norm.sf(scores[number])),
+    def words(number: int) -> str:
+        return (
             "moves otherwise than demonstrations that look alike "
-            f"(differs {np.exp(statistic[number] - np.median(statistic)):.1f} × as much as is usual)",
+            f"(differs {np.exp(statistic[number] - np.median(statistic)):.1f} × as much as is usual)"
         )
-        for number in np.flatnonzero(scores > options.least_score)
-    ]
+
+    evidence = evidence_from_scores(CHECK, "another goal", scores, options.least_score, words)
     return scores, evidence, None
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beacon.data.episodes import EpisodeSet
+from beacon.data.formats import open_dataset
+from beacon.data.success_labels import success_labels
+from beacon.errors import UserError
 
 GRID = 8  # cells of a coarse picture along either side
 FINE_GRID = 24  # of the first picture
-SUCCESS_KEYS = ("success", "next.success", "is_success")  # attributes that say how a demonstration ended
+DEFAULT_RATE = 20.0  # control steps a second, where the data do not say
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,34 +38,35 @@ def read_recordings(episodes: EpisodeSet, advance: Callable[[int], None] | None 
         episodes: the set; its images may be memory-mapped.
         advance: called with the number of frames after every demonstration.
     """
+    labels = success_labels(episodes.path, episodes.episode_names, episodes.episode_attributes)
     recordings = []
-    keys = sorted(episodes.proprio)
-    for number, (start, length) in enumerate(zip(episodes.starts, episodes.lengths, strict=True)):
-        rows = slice(int(start), int(start + length))
-        state = [episodes.proprio[key][rows] for key in keys]
-        first = int(episodes.image_starts[number])
-        pictures, fine, change = [], [np.zeros(0, np.float32)], np.zeros(int(length), np.float32)
-        for camera in sorted(episodes.images):
-            frames = np.asarray(episodes.images[camera][first : first + int(length)])
-            pictures.append(_coarse(frames, GRID))
-            fine.append(_coarse(frames[:1], FINE_GRID)[0])
-            change += _pixel_change(frames) / len(episodes.images)
-        recordings.append(
-            Recording(
-                name=episodes.episode_names[number],
-                state=np.concatenate(state, axis=1) if state else np.zeros((int(length), 0), np.float32),
-                actions=np.asarray(episodes.actions[rows]),
-                pictures=np.concatenate(pictures, axis=1)
-                if pictures
-                else np.zeros((int(length), 0), np.float32),
-                first_picture=np.concatenate(fine),
-                change=change,
-                success=_success(episodes.episode_attributes[number]),
-            )
-        )
+    for number, label in enumerate(labels):
+        recordings.append(_read(episodes, number, label))
         if advance is not None:
-            advance(int(length))
+            advance(int(episodes.lengths[number]))
     return recordings
+
+
+def _read(episodes: EpisodeSet, number: int, success: bool | None) -> Recording:
+    start, length = int(episodes.starts[number]), int(episodes.lengths[number])
+    rows, first = slice(start, start + length), int(episodes.image_starts[number])
+    nothing = np.zeros((length, 0), np.float32)
+    state = [episodes.proprio[key][rows] for key in sorted(episodes.proprio)]
+    pictures, fine, change = [nothing], [np.zeros(0, np.float32)], np.zeros(length, np.float32)
+    for camera in sorted(episodes.images):
+        frames = np.asarray(episodes.images[camera][first : first + length])
+        pictures.append(_coarse(frames, GRID))
+        fine.append(_coarse(frames[:1], FINE_GRID)[0])
+        change += _pixel_change(frames) / len(episodes.images)
+    return Recording(
+        name=episodes.episode_names[number],
+        state=np.concatenate([nothing, *state], axis=1),
+        actions=np.asarray(episodes.actions[rows]),
+        pictures=np.concatenate(pictures, axis=1),
+        first_picture=np.concatenate(fine),
+        change=change,
+        success=success,
+    )
 
 
 def _coarse(frames: NDArray[np.uint8], grid: int) -> NDArray[np.float32]:
@@ -87,8 +90,27 @@ def _pixel_change(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
     return change
 
 
-def _success(attributes: dict[str, Any]) -> bool | None:
-    for key in SUCCESS_KEYS:
-        if key in attributes:
-            return bool(attributes[key])
-    return None
+def speed(recording: Recording) -> NDArray[np.float64]:
+    """How far the state moves at every step, (T − 1,)."""
+    return np.asarray(np.linalg.norm(np.diff(recording.state.astype(np.float64), axis=0), axis=1))
+
+
+def longest_run(flags: NDArray[np.bool_]) -> tuple[int, int]:
+    """First and last index of the longest run of true entries; (0, -1) without any."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    if not len(edges):
+        return 0, -1
+    starts, stops = edges[::2], edges[1::2]
+    longest = int((stops - starts).argmax())
+    return int(starts[longest]), int(stops[longest]) - 1
+
+
+def control_rate(episodes: EpisodeSet) -> float:
+    """Control steps a second, as the dataset says, or the usual 20."""
+    if not episodes.path.exists():
+        return DEFAULT_RATE
+    try:
+        with open_dataset(episodes.path) as reader:
+            return reader.fps or DEFAULT_RATE
+    except UserError:  # it was read once already; a set in memory may be called like any file
+        return DEFAULT_RATE

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
+from beacon.audit.diagnosis import DYNAMICS
 from beacon.audit.distance import SetDistance, measure_distance
-from beacon.audit.dynamics import DynamicsOptions, check_dynamics
+from beacon.audit.dynamics import check_dynamics
+from beacon.audit.dynamics_model import DynamicsOptions
 from beacon.audit.evidence import Evidence, Vector, benjamini_hochberg, strongest
 from beacon.audit.goals import GoalOptions, check_goals
 from beacon.audit.habits import HabitOptions, check_habits
 from beacon.audit.look_alikes import LookAlikeOptions, check_look_alikes
-from beacon.audit.pictures import PictureOptions, check_cameras, check_frames
-from beacon.audit.recordings import Recording, read_recordings
+from beacon.audit.pictures import FRAMES, PictureOptions, check_cameras, check_frames
+from beacon.audit.recordings import Recording, control_rate, read_recordings
 from beacon.data.episodes import EpisodeSet
 from beacon.errors import UserError
 
-DEFAULT_RATE = 20.0  # control steps a second, where the data do not say
+CAUSES = (FRAMES, DYNAMICS)  # checks whose evidence explains that of others
 Advance = Callable[[str, int, int], None]  # what is being done, how many frames are done, of how many
 
 
@@ -56,11 +59,11 @@ class DemoVerdict:
     score: float  # −log10 of the p-value
     p_value: float  # of the strongest evidence, corrected for the number of checks
     is_accused: bool
-    evidence: tuple[Evidence, ...]  # strongest first, remarks last
+    evidence: tuple[Evidence, ...]  # causes and the strongest first, remarks last
 
     @property
     def reason(self) -> str:
-        """The strongest evidence in words; empty where there is none."""
+        """The first evidence in words; empty where there is none."""
         return self.evidence[0].text if self.evidence else ""
 
 
@@ -83,6 +86,28 @@ class SetVerdict:
     def sound_share(self) -> float:
         """Share of demonstrations that are not accused."""
         return 1.0 - len(self.accused) / len(self.demos)
+
+    def worst_first(self) -> list[DemoVerdict]:
+        """The demonstrations, accused ones first, then by p-value."""
+        return sorted(self.demos, key=lambda demo: (not demo.is_accused, demo.p_value, -len(demo.evidence)))
+
+    @property
+    def delete_command(self) -> str | None:
+        """The line that removes the accused with LeRobot's own tool; None for other formats."""
+        folder = Path(self.path)
+        numbers = [_episode_index(self.demos[number].name) for number in self.accused]
+        if not self.accused or None in numbers or not (folder / "meta" / "info.json").exists():
+            return None
+        return (
+            f"lerobot-edit-dataset --repo_id {shlex.quote(folder.name)} --root {shlex.quote(str(folder))} "
+            f'--operation.type delete_episodes --operation.episode_indices "{numbers}"'
+        )
+
+
+def _episode_index(name: str) -> int | None:
+    """The number of a LeRobot episode, which our reader calls episode_<number>."""
+    digits = name.rpartition("_")[2]
+    return int(digits) if digits.isdecimal() else None
 
 
 @dataclass(frozen=True)
@@ -109,6 +134,7 @@ def run_audit(
         advance: told how far it is.
     """
     options = options or AuditOptions()
+    _refuse_too_little(sources, target)
     total = target.frames + sum(source.frames for source in sources)
     done = 0
 
@@ -133,6 +159,20 @@ def run_audit(
     return AuditResult(target.name, len(target), tuple(verdicts))
 
 
+def _refuse_too_little(sources: Sequence[EpisodeSet], target: EpisodeSet) -> None:
+    for episodes in (*sources, target):
+        if not episodes.images and not episodes.proprio:
+            raise UserError(
+                f"{episodes.path}: neither cameras nor proprioception are used, so nothing can be audited; "
+                "choose some with --cameras or --proprio"
+            )
+    for episodes in sources:
+        if len(episodes) < 2:
+            raise UserError(
+                f"{episodes.path} has one demonstration; an audit compares those of a set with each other"
+            )
+
+
 def _judge(
     source: EpisodeSet, recordings: list[Recording], target: list[Recording], options: AuditOptions
 ) -> SetVerdict:
@@ -142,9 +182,10 @@ def _judge(
     _, cameras = check_cameras(recordings, options.pictures)
     frames = check_frames(recordings, options.pictures)
     habits = check_habits(recordings, control_rate(source), options.habits)
-    evidence = [*dynamics.evidence, *goals, *alike, *cameras, *frames, *habits]
-    checks = 5  # with p-values of their own: dynamics, goals, look-alikes, cameras, frames and labels
-    p_values = _combined(evidence, len(recordings), checks)
+    # A demonstration has as many chances to look bad as there are of these.
+    checks = (dynamics.evidence, goals, alike, cameras, [*frames, *habits])
+    evidence = [item for check in checks for item in check]
+    p_values = _combined(evidence, len(recordings), len(checks))
     accused = benjamini_hochberg(p_values, options.false_discovery_rate)
     demos = tuple(
         DemoVerdict(
@@ -173,16 +214,14 @@ def _combined(evidence: Sequence[Evidence], demos: int, checks: int) -> Vector:
 
 
 def _sorted(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
-    return tuple(sorted(evidence, key=lambda item: (not item.is_fault, item.p_value, -item.score)))
+    """Causes before what follows from them, remarks last.
 
+    Where frames are missing, actions do not fit the motion; where they do not fit, they are not those of
+    look-alikes.
+    """
 
-def control_rate(episodes: EpisodeSet) -> float:
-    """Control steps a second, as the dataset says, or the usual 20."""
-    arguments: Any = episodes.env_args
-    for path in (("env_kwargs", "control_freq"), ("control_freq",), ("fps",)):
-        value: Any = arguments
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
-        if isinstance(value, int | float) and value > 0:
-            return float(value)
-    return DEFAULT_RATE
+    def order(item: Evidence) -> tuple[bool, int, float, float]:
+        rank = CAUSES.index(item.check) if item.check in CAUSES else len(CAUSES)
+        return not item.is_fault, rank, item.p_value, -item.score
+
+    return tuple(sorted(evidence, key=order))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from beacon.data.mapping import ObservationMapping
 
 USAGE = """\
-usage: beacon data inspect|check|card|convert [options]
+usage: beacon data inspect|check|card|convert|repair [options]
 
 Inspect, check and convert datasets of demonstrations: robomimic and MimicGen HDF5, LeRobot v2 and v3 folders,
 diffusion_policy zarr, and cards (.yaml), which map a dataset to the policy's observations and actions.
@@ -26,6 +26,7 @@ diffusion_policy zarr, and cards (.yaml), which map a dataset to the policy's ob
   check     find errors and warnings; with several datasets, compare them with the target
   card      write a card for a dataset, to be edited: names, slices, scales, rates, image sizes
   convert   write a dataset in another format: robomimic HDF5, or a LeRobot v3.0 folder
+  repair    write a copy with late, mirrored, rescaled or swapped actions undone, as an audit found them
 
 examples:
   beacon data check sim.hdf5 real.hdf5                    check both and compare; the target last
@@ -138,6 +139,33 @@ class Convert:
     """Leave out episodes whose files are missing."""
     overwrite: Skip = False
     """Replace a dataset that is there."""
+    decisions: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
+    """decisions.jsonl: demonstrations that were dropped are left out."""
+
+
+@dataclass(frozen=True)
+class RepairData:
+    """Write a copy with the actions of some demonstrations repaired, where an audit is certain how.
+
+    For example:  beacon data repair sim.hdf5 sim_repaired.hdf5 --audit audit/audit.json --only lag,sign
+
+    Certain is a residual after the change of at most 1.2 times the usual one, at p < 0.01. All other
+    demonstrations are copied as they are. Each notes what was done in its attribute beacon_repair. The
+    dataset itself is never changed.
+    """
+
+    source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FROM")]
+    """The dataset that was audited."""
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="TO")]
+    """The new dataset: NAME.hdf5, or a folder for LeRobot."""
+    audit: Annotated[Path, tyro.conf.arg(metavar="F")]
+    """audit.json of the dataset, or its folder."""
+    only: Annotated[str, tyro.conf.arg(metavar="KINDS")] = "lag,sign,scale,offset,permutation"
+    """Which changes are made."""
+    images: Skip = False
+    """LeRobot: embed every picture, without loss, instead of writing video."""
+    overwrite: Skip = False
+    """Replace a dataset that is there."""
 
 
 def main(arguments: list[str]) -> int:
@@ -233,9 +261,26 @@ def _convert(options: Convert) -> int:
             mask=options.mask,
             skip_incomplete=options.skip_incomplete,
             overwrite=options.overwrite,
+            decisions=options.decisions,
         ),
     )
     print(f"{options.out}: {count} demonstration{'s' if count != 1 else ''}")
+    return 0
+
+
+def _repair(options: RepairData) -> int:
+    from beacon.audit.repair import RepairOptions, parse_kinds, repair_dataset
+    from beacon.audit.saved import read_audit
+
+    asked = RepairOptions(
+        only=parse_kinds(options.only), overwrite=options.overwrite, video=not options.images
+    )
+    audit = read_audit(options.audit)
+    count = repair_dataset(options.source, options.out, audit, str(options.audit), asked)
+    print(
+        f"{options.out}: {count.repaired} of {count.demos} demonstrations repaired; "
+        f"{count.left} more are accused and were left as they are"
+    )
     return 0
 
 
@@ -244,4 +289,5 @@ COMMANDS: dict[str, tuple[Any, Callable[[Any], int]]] = {
     "check": (Check, _check),
     "card": (WriteCard, _card),
     "convert": (Convert, _convert),
+    "repair": (RepairData, _repair),
 }

@@ -14,9 +14,11 @@ from beacon.plain import path_complaint
 # verb -> what it does. The code of a verb is beacon.cli.<verb>, imported only when it is called.
 VERBS = {
     "data": "inspect, check, map and convert datasets",
+    "audit": "find demonstrations that cannot be trusted, and why, without training",
     "generate": "make demonstrations in simulation",
     "train": "train a policy on source and target demonstrations",
     "evaluate": "measure the success rate of a policy in simulation",
+    "compare": "compare results of evaluations: is one worse?",
     "serve": "serve a policy to robots by openpi's websocket protocol",
     "export": "write a policy alone into one folder",
     "weights": "show and export the weights of a run; select demonstrations by weight",

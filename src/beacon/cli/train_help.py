@@ -76,5 +76,7 @@ def short_help(methods: Sequence[str], method: str, options: Sequence[str], part
         break_on_hyphens=False,
     )
     blocks.append(f"options of --method {method} (--help-all explains them):\n{named}")
+    if method == "beacon":
+        blocks.append("--audit DIR reuses what beacon audit --out DIR found in these data.")
     blocks.append("beacon train --help-all explains every option of the chosen method and preset.")
     return "\n\n".join(blocks)

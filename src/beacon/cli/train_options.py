@@ -39,6 +39,7 @@ class Choices:
     variant: str | None
     resume: bool
     out: Path | None
+    audit: Path | None  # an audit of the data that was made before
     data_said: bool  # --source or --target
     help: bool
     help_all: bool
@@ -114,6 +115,7 @@ def choose(arguments: Sequence[str]) -> Choices:
     """The first pass over a command line."""
     own = ChoiceParser()  # options that the second pass does not know
     own.add_argument("--policy.variant", dest="variant")
+    own.add_argument("--audit")
     own.add_argument("--help", "-h", action="store_true")
     own.add_argument("--help-all", action="store_true")
     asked, words = own.take([parsing.with_hyphens(word) for word in arguments])
@@ -135,6 +137,7 @@ def choose(arguments: Sequence[str]) -> Choices:
         variant=asked.variant,
         resume=said.resume,
         out=None if said.out is None else Path(said.out),
+        audit=None if asked.audit is None else Path(asked.audit),
         data_said=said.source is not None or bool(said.target),
         help=asked.help,
         help_all=asked.help_all,
@@ -172,11 +175,28 @@ def parse_new(choices: Choices) -> TrainArguments[Any]:
             prog=PROG,
             description=DESCRIPTION.format(methods=", ".join(METHODS)),
             default=default,
-            known=("--policy.variant", "--help-all"),
+            known=("--policy.variant", "--audit", "--help-all"),
         )
     except parsing.UnknownOption as error:
         raise UserError(f"{error}{_other_methods(error.option, choices.method)}") from None
-    return parsed
+    return parsed if choices.audit is None else _with_audit(parsed, choices.audit)
+
+
+def _with_audit(parsed: TrainArguments[Any], file: Path) -> TrainArguments[Any]:
+    """The check by audit reads this file; where it is not among the checks, it is added."""
+    from beacon.audit.check import AuditCheck
+    from beacon.audit.saved import read_audit
+
+    checks = getattr(parsed.options, "checks", None)
+    if checks is None:
+        raise UserError(f"--audit {file}: {parsed.method} has no checks; it is an option of beacon")
+    read_audit(file)  # refused now, not after the data was loaded
+    if not any(isinstance(check, AuditCheck) for check in checks):
+        checks = (*checks, AuditCheck())
+    checks = tuple(
+        replace(check, file=file.resolve()) if isinstance(check, AuditCheck) else check for check in checks
+    )
+    return replace(parsed, options=replace(parsed.options, checks=checks))
 
 
 def parse_resumed(choices: Choices) -> tuple[TrainConfig, RunArguments]:

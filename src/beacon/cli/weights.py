@@ -43,6 +43,8 @@ class WeightsArguments:
     curate: Path | None = None
     # How many to keep: a share such as 0.5 or 1.0, or a whole number such as 100.
     keep: str = "0.5"
+    # decisions.jsonl: dropped demonstrations are never chosen, kept ones always.
+    decisions: Path | None = None
     # Choose from this source domain only, where there are several.
     source_domain: str | None = None
     # The source's dataset, if it was moved after the run.
@@ -124,6 +126,8 @@ def _curate(weights: DemonstrationWeights, options: WeightsArguments) -> None:
         sources = weights.sources
     demos = [demo for demo in weights.demos() if demo.record in sources]
     chosen = demos[: how_many(_number(options.keep), len(demos))]
+    if options.decisions is not None:
+        chosen = _decided(demos, chosen, options.decisions)
     choices = []
     for source in sources:
         file = Path(source.file) if options.source_file is None else options.source_file
@@ -141,6 +145,20 @@ def _curate(weights: DemonstrationWeights, options: WeightsArguments) -> None:
     curate(options.curate, choices, overwrite=options.overwrite, fps=options.fps)
     names = ", ".join(source.name for source in sources)
     print(f"{options.curate}: {len(chosen)} of {len(demos)} demonstrations of {names}")
+
+
+def _decided(demos: list[DemoWeight], chosen: list[DemoWeight], file: Path) -> list[DemoWeight]:
+    """The choice with dropped demonstrations taken out and kept ones put in."""
+    from beacon.data.decisions import read_decisions
+
+    decisions = read_decisions(file)
+    dropped, kept = set(), set()
+    for record in {demo.record for demo in demos}:
+        dataset = Path(record.file)
+        dropped |= {(record, name) for name in decisions.names(dataset, "drop", record.demos)}
+        kept |= {(record, name) for name in decisions.names(dataset, "keep", record.demos)}
+    names = {(demo.record, demo.name) for demo in chosen}
+    return [demo for demo in demos if (demo.record, demo.name) in (names | kept) - dropped]
 
 
 def _number(keep: str) -> int | float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from beacon.data.decisions import read_decisions
 from beacon.data.episodes import Episode
 from beacon.data.formats import create_dataset, open_dataset
 from beacon.data.formats.base import ACTIONS, OBSERVATION, DatasetReader, ReadOptions, WriteOptions
@@ -28,6 +29,7 @@ class ConvertOptions:
     mask: str | None = None  # only the demonstrations of this mask
     skip_incomplete: bool = False  # leave out episodes whose files are missing
     overwrite: bool = False  # replace a dataset that is there
+    decisions: Path | None = None  # decisions.jsonl: dropped demonstrations are left out
 
 
 def convert(source: str | Path, out: str | Path, options: ConvertOptions | None = None) -> int:
@@ -44,6 +46,12 @@ def convert(source: str | Path, out: str | Path, options: ConvertOptions | None 
         if out.exists() and source.exists() and out.samefile(reader.path):
             raise UserError(f"{out}: a dataset cannot replace the one it is made from")
         names = select_episodes(reader, options.mask, None)
+        if options.decisions is not None:
+            decided = read_decisions(options.decisions)
+            dropped = decided.names(source, "drop", reader.episode_names)
+            names = [name for name in names if name not in dropped]
+            if not names:
+                raise UserError(f"{options.decisions}: every demonstration of {source} was dropped")
         with create_dataset(out, write_options(reader, options)) as writer:
             written = {
                 name: writer.add(ep) for name, ep in zip(names, read_episodes(reader, names), strict=True)

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from beacon.report.audit_page import draw_audit
     from beacon.report.build import Report, ReportBuilder, write_report
     from beacon.report.demonstration_pool import DemonstrationPool
     from beacon.report.embedding_map import Mapper, Projection
@@ -37,6 +38,7 @@ __all__ = [
     "canvas",
     "check_port",
     "collect_settings",
+    "draw_audit",
     "drawn",
     "line",
     "read_run",
@@ -64,6 +66,7 @@ _HOMES = {
     "canvas": "matplotlib_figures",
     "check_port": "live",
     "collect_settings": "success",
+    "draw_audit": "audit_page",
     "drawn": "matplotlib_figures",
     "line": "figure_spec",
     "read_run": "run_record",

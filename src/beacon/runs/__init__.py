@@ -15,6 +15,7 @@ demonstrations          what the datasets of a run say of its demonstrations
 initial_states          how far from the target's demonstrations they start
 weights_summary         what the weights of a run came to, in a few numbers
 evaluations             eval/*.json: named and read
+comparison              several of them, and LeRobot's, beside each other
 """
 
 from __future__ import annotations

@@ -1,0 +1,145 @@
+"""The model of motion and action: a linear map from the motion after a step to the action at that step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beacon.audit.evidence import Vector
+from beacon.audit.recordings import Recording
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DynamicsOptions:
+    """Options of the check of actions against motion."""
+
+    # Steps of motion after an action that the model sees: a controller takes some to follow.
+    lags: int = 4
+    # Of the regression, as a share of the mean squared feature.
+    ridge: float = 1e-3
+    # Share of the variance of some action dimension that motion must explain in sound demonstrations.
+    least_explained: float = 0.1
+    # Standard deviation, against the largest action, below which an action dimension is constant.
+    constant: float = 1e-6
+    # Largest shift in time that is tried, in steps.
+    largest_lag: int = 12
+    # Misfit, in units of the usual one, up to which nothing is said.
+    usual_misfit: float = 1.5
+    # A change explains a misfit where it removes so much of what is beyond the usual.
+    explains: float = 0.6
+    # Share of a set that is taken to be sound, at least: the best by the target's model.
+    sound_share: float = 0.4
+    # Demonstrations of a set from which on its own best part is the yardstick.
+    enough: int = 10
+    # Standard deviation of the logarithm of sound misfits, at least.
+    least_spread: float = 0.1
+    # p-value of a factor of the actions up to which it is said although they hardly misfit.
+    suspicious: float = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class DynamicsModel:
+    """A linear model from motion to action, and what misfit is usual."""
+
+    mean: Vector  # (A,)
+    coefficients: Matrix  # (F, A)
+    feature_scale: Vector  # (F,)
+    noise: Vector  # (A,) root mean square residual of sound demonstrations
+    share: Vector  # (A,) of each dimension in the misfit; 0 for those that motion does not explain
+    lags: int
+
+    def predict(self, features: Matrix) -> Matrix:
+        """Actions (S, A) that explain the motion."""
+        return self.mean + (features / self.feature_scale) @ self.coefficients
+
+    def misfit(self, actions: Matrix, predicted: Matrix) -> float:
+        """Root mean square over steps and dimensions, in units of the noise."""
+        if not len(actions):
+            return 1.0
+        return float(np.sqrt(np.mean(((actions - predicted) / self.noise) ** 2 @ self.share)))
+
+
+def motion_features(recording: Recording, lags: int) -> Matrix:
+    """Changes of the state over each of the next ``lags`` steps, (T − lags, lags · D)."""
+    change = np.diff(recording.state.astype(np.float64), axis=0)
+    steps = len(recording.state) - lags
+    if steps < 1:
+        return np.zeros((0, lags * recording.state.shape[1]))
+    return np.concatenate([change[lag : lag + steps] for lag in range(lags)], axis=1)
+
+
+def fit_model(recordings: list[Recording], options: DynamicsOptions) -> tuple[DynamicsModel, Vector] | None:
+    """A model of sound demonstrations, and their misfits by models of the others; None where they cannot
+    tell.
+
+    Args:
+        recordings: sound demonstrations.
+        options: of the check.
+    """
+    usable = [r for r in recordings if len(r.state) > options.lags + 1 and r.state.shape[1]]
+    if len(usable) < 2:
+        return None
+    features = [motion_features(r, options.lags) for r in usable]
+    actions = [r.actions[: len(f)].astype(np.float64) for r, f in zip(usable, features, strict=True)]
+    scale = np.sqrt(np.mean(np.concatenate(features) ** 2, axis=0)) + 1e-12
+    grams = [(f / scale).T @ (f / scale) for f in features]
+    sums = [a.sum(axis=0) for a in actions]
+    crosses = [(f / scale).T @ a for f, a in zip(features, actions, strict=True)]
+    column_sums = [(f / scale).sum(axis=0) for f in features]
+    counts = [len(a) for a in actions]
+    total = (sum(grams), sum(crosses), sum(column_sums), sum(sums), sum(counts))
+
+    def solve(left_out: int | None) -> tuple[Vector, Matrix]:
+        gram, cross, columns, sum_, count = total
+        if left_out is not None:
+            gram, cross = gram - grams[left_out], cross - crosses[left_out]
+            columns, sum_ = columns - column_sums[left_out], sum_ - sums[left_out]
+            count = count - counts[left_out]
+        mean = sum_ / count
+        ridge = options.ridge * count * np.eye(len(scale))
+        return mean, np.linalg.solve(gram + ridge, cross - np.outer(columns, mean))
+
+    residuals = []
+    for number, (f, a) in enumerate(zip(features, actions, strict=True)):
+        mean, coefficients = solve(number)
+        residuals.append(a - mean - (f / scale) @ coefficients)
+    everything = np.concatenate(actions)
+    spread = everything.std(axis=0)
+    varies = spread > options.constant * max(float(np.abs(everything).max()), 1e-12)
+    noise = np.sqrt(np.mean(np.concatenate(residuals) ** 2, axis=0))
+    explained = np.where(varies, np.clip(1 - (noise / (spread + 1e-12)) ** 2, 0, 1), 0.0)
+    if explained.max() < options.least_explained:
+        return None
+    mean, coefficients = solve(None)
+    model = DynamicsModel(
+        mean,
+        coefficients,
+        scale,
+        np.maximum(noise, 1e-3 * (spread + 1e-12)),
+        explained / explained.sum(),
+        options.lags,
+    )
+    misfits = [float(np.sqrt(np.mean((r / model.noise) ** 2 @ model.share))) for r in residuals]
+    return model, np.array(misfits)
+
+
+def beside(recording: Recording, model: DynamicsModel) -> tuple[Matrix, Matrix]:
+    """Recorded actions and those that explain the motion, (S, A) each."""
+    predicted = model.predict(motion_features(recording, model.lags))
+    return recording.actions[: len(predicted)].astype(np.float64), predicted
+
+
+def scale_factor(recorded: Matrix, predicted: Matrix, model: DynamicsModel) -> float:
+    """One factor for all dimensions that motion explains: a wrong unit, not seven of them."""
+    weight = model.share / model.noise**2
+    above = float(((recorded * predicted).sum(axis=0) * weight).sum())
+    below = float(((predicted * predicted).sum(axis=0) * weight).sum())
+    return float(np.clip(above / below, 0.05, 20)) if below > 0 else 1.0
+
+
+def misfit_of(recording: Recording, model: DynamicsModel) -> float:
+    return model.misfit(*beside(recording, model))

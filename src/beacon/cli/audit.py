@@ -1,0 +1,162 @@
+"""``beacon audit``: which demonstrations can be trusted, without training."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from beacon.cli import parsing
+from beacon.cli.train_progress import in_words
+from beacon.errors import UserError
+
+if TYPE_CHECKING:
+    from beacon.audit.saved import SavedAudit
+    from beacon.data import EpisodeSet
+
+DESCRIPTION = """Say which source demonstrations are not sound, and why, before anything is trained.
+
+Examples:
+  beacon audit --source sim.hdf5 --target real.hdf5
+  beacon audit --source a.hdf5 --source b_lerobot --target real.hdf5 --out audit
+  beacon audit --source sim.hdf5 --target real.hdf5 --json | jq '.result.sets[0].remarks'
+
+Actions against motion, where demonstrations go against what their first picture says, cameras, frozen and
+dropped frames, duplicates, labels of success. An accusation has a p-value; among all that are accused, about
+the share --false-discovery-rate is accused wrongly. --out writes audit.json, audit.parquet and audit.html."""
+
+MOST_LISTED = 30  # demonstrations in the terminal, of one set
+LINES = 10  # of progress, where there is no terminal
+
+
+@dataclass(frozen=True)
+class AuditArguments:
+    """What the command line takes."""
+
+    # A source dataset or a card; repeat for several sets, each is judged on its own.
+    source: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="F")]
+    # Demonstrations that are taken to be sound.
+    target: Annotated[Path, tyro.conf.arg(metavar="F")]
+    # Folder for audit.json, audit.parquet and audit.html; without it nothing is written.
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    # Print what audit.json would hold instead of tables.
+    json: bool = False
+    # Share of false accusations among all accusations (Benjamini and Hochberg).
+    false_discovery_rate: float = 0.05
+    # Height and width that images are resized to.
+    image_size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
+    # Observations that are called otherwise somewhere; repeat for several.
+    rename: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="OLD=NEW")] = ()
+    # Cameras to use; by default all that every set has.
+    cameras: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME")] = None
+    # Proprioception to use; by default the end effector's.
+    proprio: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME")] = None
+    # Demonstrations to list in the terminal, of every set.
+    demos: int = MOST_LISTED
+
+    def __post_init__(self) -> None:
+        if not self.source:
+            raise UserError("beacon audit: name at least one --source")
+        if self.demos < 0:
+            raise UserError(f"--demos {self.demos}: must be at least 0")
+        if self.image_size is not None and self.image_size < 1:
+            raise UserError(f"--image-size {self.image_size}: must be at least 1")
+        if self.out is not None and self.out.exists() and not self.out.is_dir():
+            raise UserError(f"--out {self.out}: is a file; name a folder")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the verb."""
+    try:
+        options: AuditArguments = parsing.parse(
+            AuditArguments, arguments, prog="beacon audit", description=DESCRIPTION
+        )
+    except SystemExit as stop:  # the help was asked for
+        return stop.code if isinstance(stop.code, int) else 0
+    from beacon.audit.saved import to_json
+    from beacon.cli.audit_tables import print_audit
+
+    saved = _audit(options)
+    if options.json:
+        sys.stdout.write(to_json(saved))
+    else:
+        print_audit(saved.result, options.demos)
+    if options.out is not None:
+        _write(options.out, saved)
+        print(f"written: {options.out}", file=sys.stderr if options.json else sys.stdout)
+    return 0
+
+
+def _audit(options: AuditArguments) -> SavedAudit:
+    from beacon.audit.run import AuditOptions, run_audit
+    from beacon.audit.saved import SavedAudit
+
+    asked = AuditOptions(false_discovery_rate=options.false_discovery_rate)
+    with _progress() as advance:
+        advance("opening the datasets", 0, 1)
+        *sources, target = _load(options)
+        result = run_audit(sources, target, asked, advance)
+    return SavedAudit.of(sources, target, asked, result)
+
+
+def _load(options: AuditArguments) -> list[EpisodeSet]:
+    from beacon.data import ObservationMapping, load_domains, parse_rename
+
+    mapping = ObservationMapping(
+        options.cameras, options.proprio, parse_rename(options.rename), options.image_size
+    )
+    return load_domains([*options.source, options.target], mapping=mapping)
+
+
+def _write(folder: Path, saved: SavedAudit) -> None:
+    from beacon.audit.saved import JSON_FILE, PAGE_FILE, TABLE_FILE, save_json, save_table
+    from beacon.files import write_bytes
+    from beacon.report import draw_audit
+
+    page = draw_audit(saved.result).encode()
+    save_table(folder / TABLE_FILE, saved.result)
+    write_bytes(folder / PAGE_FILE, page)
+    save_json(folder / JSON_FILE, saved)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar with the time left on a terminal, at most ten plain lines elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _plain_lines()
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+
+
+def _plain_lines() -> Callable[[str, int, int], None]:
+    began, told = time.monotonic(), -1
+
+    def tell(what: str, done: int, total: int) -> None:
+        nonlocal told
+        step = LINES * done // max(total, 1)
+        if step > told:
+            told = step
+            left = (time.monotonic() - began) * (total - done) / done if done else None
+            soon = f", {in_words(left)} left" if left else ""
+            print(f"{what}: {100 * done // max(total, 1)}%{soon}", file=sys.stderr, flush=True)
+
+    return tell
