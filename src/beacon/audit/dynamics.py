@@ -21,7 +21,7 @@ from beacon.audit.dynamics_model import (
     misfit_of,
     scale_factor,
 )
-from beacon.audit.evidence import Evidence, Vector, predictive_p_values
+from beacon.audit.evidence import Evidence, Vector, predictive_p_values, untruncated
 from beacon.audit.recordings import Recording
 
 
@@ -56,6 +56,7 @@ def check_dynamics(
     if trusted is None:
         return DynamicsResult(nothing, [], "the target's motion does not explain its actions: not checked")
     model, null = trusted
+    log_null = np.log(null + 1e-12)
     misfits = np.array([misfit_of(r, model) for r in recordings])
     best = float(np.quantile(misfits, options.sound_share / 2) / np.median(null))
     remark = None
@@ -67,9 +68,10 @@ def check_dynamics(
         if own is None:
             return DynamicsResult(nothing, [], remark)
         model, null = own
+        log_null = untruncated(np.log(null + 1e-12), options.sound_share)
         misfits = np.array([misfit_of(r, model) for r in recordings])
     usual = float(np.median(null))
-    p_values = predictive_p_values(np.log(misfits + 1e-12), np.log(null + 1e-12), options.least_spread)
+    p_values = predictive_p_values(np.log(misfits + 1e-12), log_null, options.least_spread)
     factors, factor_p = _scale_factors(recordings, misfits, model, options)
     evidence = []
     for number, recording in enumerate(recordings):

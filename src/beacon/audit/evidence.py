@@ -114,6 +114,25 @@ def predictive_p_values(values: Vector, null: Vector, least_spread: float) -> Ve
     return np.asarray(student.sf(statistic, count - 1))
 
 
+def untruncated(values: Vector, share: float) -> Vector:
+    """Values of the smallest ``share`` of a sample, moved and stretched to what all of a normal one would be.
+
+    The best part of a set is too good to be the null of a sound one: its mean is too small, and so is its
+    spread. Where the rest of the set is corrupted, this errs to the side of the accused.
+
+    Args:
+        values: (n,) the smallest of a larger sample.
+        share: which share of it they are.
+    """
+    from scipy.stats import norm, truncnorm
+
+    mean, variance = truncnorm.stats(-np.inf, norm.ppf(share), moments="mv")
+    stretch = 1 / float(np.sqrt(variance))
+    centre = float(np.mean(values))
+    spread = float(np.std(values)) * stretch
+    return np.asarray(centre - float(mean) * spread + (values - centre) * stretch)
+
+
 def benjamini_hochberg(p_values: Vector, rate: float) -> NDArray[np.bool_]:
     """Which hypotheses are rejected at a false-discovery rate (Benjamini and Hochberg, 1995)."""
     count = len(p_values)
