@@ -97,6 +97,18 @@ _add_paper(
     "exclude-same-demo", "other demonstrations' neighbours", {"discrepancy": {"exclude_same_demo": True}}
 )
 _add("beacon", "BEACON+ (ours)", "beacon")
+# Only what the audit accuses fades, and the target has the share of the ratio rule.
+_add(
+    "beacon-audit",
+    "BEACON+, audit",
+    "beacon",
+    {
+        "weighting": {"target_factor": "auto"},
+        "discrepancy": {"outlier_tolerance": 4.0},
+        "checks": [{"part": "audit"}],
+    },
+    extra=True,
+)
 _add("beacon-future", "BEACON+, future-state loss", "beacon", auxiliary=FUTURE_STATE, extra=True)
 # With the future-state loss, and weights that hardly differ between demonstrations.
 _add(
@@ -174,6 +186,7 @@ COMPARED = (
     "beacon-paper-alpha-0.3",
     "beacon-paper-exclude-same-demo",
     "beacon",
+    "beacon-audit",
     "beacon-future",
     "future-unchecked",
     "mass-matched",
