@@ -91,7 +91,7 @@ class Processes:
 
     def events(self) -> list[Event]:
         """What was said since the last call, of every process the newest progress only."""
-        found: list[Event] = []
+        events: list[Event] = []
         for name, (process, connection) in list(self._running.items()):
             said: list[Event] = []
             try:
@@ -102,12 +102,12 @@ class Processes:
                 if not said or said[-1].kind == "progress":
                     text = "its process died (killed, or out of memory); the same command goes on with it"
                     said.append(Event(name, "failed", ("RunError", text)))
-            found += said[-1:]
+            events += said[-1:]
             if said and said[-1].kind != "progress":
                 process.join()
                 connection.close()
                 del self._running[name]
-        return found
+        return events
 
 
 def failure(event: Event) -> UserError | RunError:

@@ -107,7 +107,7 @@ def _is_wrong_as_a_whole(
     if best <= options.usual_misfit:
         return False
     usual = float(np.median(null))
-    found = [diagnose(n, r, model, usual, 0.0, options).repair for n, r in enumerate(recordings)]
-    changes = [(r.kind, r.lag, r.signs, r.order) for r in found if r is not None and r.residual_after < 1.5]
+    repairs = [diagnose(n, r, model, usual, 0.0, options).repair for n, r in enumerate(recordings)]
+    changes = [(r.kind, r.lag, r.signs, r.order) for r in repairs if r is not None and r.residual_after < 1.5]
     most = max((changes.count(change) for change in set(changes)), default=0)
     return most >= 0.9 * len(recordings)

@@ -42,11 +42,11 @@ def main(arguments: list[str]) -> int:
     if not Run(options.run).exists:
         raise UserError(f"{options.run} is not a run: it has no config.yaml")
     problems = 0
-    for name, found in _checks(options.run):
-        print(f"{name}: {'fits' if not found else ''}")
-        for problem in found:
+    for name, complaints in _checks(options.run):
+        print(f"{name}: {'fits' if not complaints else ''}")
+        for problem in complaints:
             print(f"  {problem}")
-        problems += len(found)
+        problems += len(complaints)
     print("everything fits" if not problems else f"{problems} things do not fit")
     return 1 if problems else 0
 
@@ -82,14 +82,14 @@ def _data(run: Path) -> list[str]:
         records = Run(run).domains
     except UserError as error:
         return [str(error)]
-    found = []
+    complaints = []
     for record in records:
         file = Path(record.file)
         if not file.exists():
-            found.append(f"{record.name}: {file} is not here any more")
+            complaints.append(f"{record.name}: {file} is not here any more")
             continue
-        found += _complaints(partial(check_unchanged, file, record))
-    return found
+        complaints += _complaints(partial(check_unchanged, file, record))
+    return complaints
 
 
 def _checkpoints(run: Path) -> list[str]:

@@ -103,15 +103,15 @@ def cached_alignments(
             return Alignments(stored["distance"], *parts)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         pass  # not there, or damaged: made anew
-    found = align_all(targets, sources)
+    alignments = align_all(targets, sources)
     try:
         with replacing(file) as temporary, temporary.open("wb") as stream:
             np.savez_compressed(
                 stream,
-                distance=found.distance,
-                first=np.concatenate(found.first, axis=1),
-                last=np.concatenate(found.last, axis=1),
+                distance=alignments.distance,
+                first=np.concatenate(alignments.first, axis=1),
+                last=np.concatenate(alignments.last, axis=1),
             )
     except RunError:
         pass  # a cache that cannot be written only costs the next run some time
-    return found
+    return alignments

@@ -40,8 +40,8 @@ def align_all(
 
     def work(job: tuple[int, int]) -> None:
         t, c = job
-        found = align(targets[t], *padded[c])
-        distance[t, chunks[c]], first[t][chunks[c]], last[t][chunks[c]] = found
+        aligned = align(targets[t], *padded[c])
+        distance[t, chunks[c]], first[t][chunks[c]], last[t][chunks[c]] = aligned
 
     jobs = [(t, c) for t in range(len(targets)) for c in range(len(chunks))]
     # Threads, because NumPy lets go of the interpreter while it computes, and nothing is copied.

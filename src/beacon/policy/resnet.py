@@ -97,7 +97,7 @@ def load_resnet_weights(network: ResNet18, path: str | Path) -> None:
     """
     path = Path(path)
     try:
-        found = load_file(path)
+        tensors = load_file(path)
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file") from error
     except (OSError, SafetensorError) as error:
@@ -105,7 +105,7 @@ def load_resnet_weights(network: ResNet18, path: str | Path) -> None:
     unused = ("running_mean", "running_var", "num_batches_tracked")
     weights = {
         name: value
-        for name, value in found.items()
+        for name, value in tensors.items()
         if name.rsplit(".", 1)[-1] not in unused and not name.startswith("fc.")
     }
     wanted = network.state_dict()

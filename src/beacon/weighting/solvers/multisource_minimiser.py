@@ -109,8 +109,8 @@ def minimise_shares(costs: Vector, curvature: Vector, rho_1: float, lower: Vecto
             high = multiplier
         else:
             low = multiplier
-    found = shares(low)
-    return np.asarray(found / found.sum())
+    unscaled = shares(low)
+    return np.asarray(unscaled / unscaled.sum())
 
 
 def _shape(weights: Vector) -> Vector:
