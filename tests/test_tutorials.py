@@ -122,7 +122,8 @@ def test_the_readmes_loop_runs() -> None:
     import numpy as np
     import torch
 
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (code,) = [block for block in blocks if "Reweighter" in block]
     rng = np.random.default_rng(0)
     episodes = np.repeat(np.arange(10), 6)
     names: dict[str, Any] = {

@@ -196,6 +196,7 @@ def test_checkpoints_keep_the_newest(run: Path) -> None:
     assert names == ["00000012", "00000015", "last"]
     assert (run / "checkpoints" / "last").read_text().strip() == "00000015"
     assert sorted(path.name for path in (run / "checkpoints" / "00000015").iterdir()) == [
+        "checksums.json",
         "ema.safetensors",
         "method.safetensors",
         "optimizer.safetensors",

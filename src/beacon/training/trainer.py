@@ -139,7 +139,8 @@ class Trainer:
             )
             split_states({"method": self.method, **self.auxiliary}, state)
             history.restore(self.progress.epoch, self.progress.step)
-        note_session(folder.path, self.device.type)
+        if self.progress.epoch < config.optimization.epochs:
+            note_session(folder.path, self.device.type)
         folder.rewind_metrics(self.progress.step)
         if started is not None:
             run = (config, self.windows, self.domains, self.device, self.policy)
