@@ -19,7 +19,7 @@ def test_every_stored_result_is_that_of_some_row(tmp_path: Path) -> None:
     left = {path.stem: path for path in (RESULTS / "cells").glob("*.json")}
     assert len(left) > 80
     store = ResultStore(Folders(tmp_path, RESULTS))
-    for preset in ("cpu", "cpu-4x", "cpu-16x", "paper", "tiny"):
+    for preset in PRESETS:
         for suite in SUITES.values():
             for seed in SEEDS:
                 if not left:

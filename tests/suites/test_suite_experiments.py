@@ -226,8 +226,9 @@ def test_both_gaps_are_of_one_size() -> None:
         chosen = select_entries(SUITES[suite], PRESETS[preset], Choice((0,), tasks=("stack",)))
         return {(entry.experiment.target_demos, entry.experiment.steps()) for entry in chosen}
 
-    assert sizes("cpu", "sim2sim") == sizes("cpu", "ablation") == {(10, 2500)}
-    assert sizes("cpu", "scaling") == {(count, 2500) for count in CPU.scaling}
+    assert sizes("cpu", "sim2sim") == sizes("cpu", "ablation") == {(10, 10_000)}
+    assert sizes("cpu", "scaling") == {(count, 10_000) for count in CPU.scaling}
+    assert sizes("quick", "sim2sim") == {(10, 2500)} and sizes("long", "sim2sim") == {(10, 40_000)}
     assert sizes("paper", "sim2sim") == {(20, 180_000)}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from beacon.analysis import compare_methods, holm
 from beacon.cli.main import main
 from beacon.suites.definitions.sensitivity import SELECTION_SEED
 from beacon.suites.experiment import Experiment
@@ -17,7 +18,7 @@ from beacon.suites.paper import NUMBERS, reported
 from beacon.suites.presets import PRESETS
 from beacon.suites.results import Folders, read_result, write_result
 from beacon.suites.sections import make_sections
-from beacon.suites.setting import TEST_SEED, TableEntry
+from beacon.suites.setting import TableEntry
 from beacon.suites.suite import SUITES, Choice, select_entries
 from beacon.suites.tables import ResultStore, make_columns
 
@@ -91,13 +92,21 @@ def test_pooled_rates_intervals_and_paired_tests(folders: Folders) -> None:
     assert (beacon.paper, cotrain.paper, lines["cotrain"].rates["S"].paper) == (None, 0.33, 0.25)
     # Seed 0: five states only BEACON, one only co-training; seed 1: two only BEACON.
     assert cotrain.against is not None
-    assert (cotrain.against.pairs, cotrain.against.only_reference, cotrain.against.only_row) == (20, 7, 1)
-    assert cotrain.against.p_value == pytest.approx(2 * (1 + 8) / 2**8)
+    assert (cotrain.against.seeds, cotrain.against.episodes) == (2, 20)
     assert cotrain.against.difference == pytest.approx(0.3)
+    by_hand = compare_methods(
+        [[1] * 7 + [0] * 3, [1] * 5 + [0] * 5], [[1, 1] + [0] * 7 + [1], [1] * 3 + [0] * 7]
+    )
+    assert (cotrain.against.low, cotrain.against.high) == (by_hand.low, by_hand.high)
     # Of MMD only seed 0 is done, so that only its states are paired: three that BEACON does not solve.
-    assert lines["mmd"].rates["R"].against is not None
-    assert lines["mmd"].rates["R"].against.pairs == 10
-    assert lines["mmd"].rates["R"].against.p_value == pytest.approx(2 / 2**3)
+    mmd = lines["mmd"].rates["R"].against
+    assert mmd is not None and (mmd.seeds, mmd.episodes) == (1, 10)
+    assert mmd.difference == pytest.approx(-0.3)
+    alone = compare_methods([[1] * 7 + [0] * 3], [[1] * 10])
+    adjusted = holm([by_hand.p_value, alone.p_value])
+    assert [cotrain.against.p_value, mmd.p_value] == pytest.approx(adjusted)
+    # MMD lacks a seed; the two others differ where they are the only pair.
+    assert (lines["beacon"].letters, lines["cotrain"].letters, lines["mmd"].letters) == ("a", "b", "")
     assert not lines["uot"].rates and "cotrain-0.5" not in lines
 
 
@@ -126,10 +135,11 @@ def test_the_table_says_it(folders: Folders, capsys: pytest.CaptureFixture[str])
     ours = "| BEACON+ (ours) | 20 | 60% (39 to 78) | – | 0% (0 to 16) | – | 100% | – | 0: 70, 1: 50 | – |"
     assert ours in said
     row = "| Co-training, 0.9 | 20 | 30% (15 to 52) | 33% | 0% (0 to 16) | 25% | 100% | 24% | 0: 30, 1: 30 |"
-    assert f"{row} +30 points, p = 0.07 |" in said
+    assert f"{row} +30 (+5 to +60; 2 seeds; p = " in said
+    assert "| -30 (1 seed) | – |" in said
     assert main(["suite", "table", "sim2sim", *options, "--json"]) == 0
     (column,) = json.loads(capsys.readouterr().out)["columns"]
-    assert column["lines"][2]["rates"]["R"]["against"]["only_reference"] == 7
+    assert column["lines"][2]["rates"]["R"]["against"]["episodes"] == 20
     assert main(["suite", "list", "sim2sim", *options, "--gaps", "texture", "--seeds", "0"]) == 0
     assert "3 done, 0 running, 6 missing" in capsys.readouterr().out
 
@@ -137,7 +147,11 @@ def test_the_table_says_it(folders: Folders, capsys: pytest.CaptureFixture[str])
 def test_the_page_and_its_figures(folders: Folders, tmp_path: Path) -> None:
     page, *figures = write_page(folders, tmp_path / "docs", ["tiny"])
     text = page.read_text()
-    assert "## sim2sim, preset tiny" in text and "| 60% (39 to 78) |" in text and "## ablation" not in text
+    assert (
+        "## sim2sim, preset tiny, first states" in text
+        and "| 60% (39 to 78) |" in text
+        and "## ablation" not in text
+    )
     # The cells of two target demonstrations are those of the first rung of scaling: a table, no curve yet.
     assert "## scaling" in text and [figure.name for figure in figures] == ["tiny-sim2sim.svg"]
     drawing = figures[0].read_text()
@@ -186,7 +200,7 @@ def test_the_sweep_goes_where_the_selection_states_say(tmp_path: Path) -> None:
         groups = list(dict.fromkeys(entry.detail.split(",")[0] for entry in chosen))
         assert groups == [*best, "chosen"][: stage + 1]
         for entry in chosen:
-            assert [one.seed for one in entry.experiment.evaluations] == [SELECTION_SEED, TEST_SEED]
+            assert [one.seed for one in entry.experiment.evaluations] == [SELECTION_SEED, 1000]
             weighting = entry.experiment.train_config(Path()).options.weighting
             good = sum(getattr(weighting, name) == value for name, value in best.items())
             selection = stack_outcomes("1" * good + "0" * (4 - good))

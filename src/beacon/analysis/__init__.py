@@ -17,7 +17,7 @@ from beacon.analysis.alignment import cross_domain_neighbours
 from beacon.analysis.association import area_under_curve, spearman, variance_explained
 from beacon.analysis.coverage import distance_to_nearest
 from beacon.analysis.intervals import newcombe, wilson
-from beacon.analysis.methods import MethodDifference, compare_methods
+from beacon.analysis.methods import MethodDifference, compare_methods, pairwise_p_values
 from beacon.analysis.multiple import compact_letters, holm
 from beacon.analysis.paired import SequentialTest, e_process, mcnemar_exact, sequential_test
 from beacon.analysis.weight_bias import WeightBias, weight_bias
@@ -38,6 +38,7 @@ __all__ = [
     "holm",
     "mcnemar_exact",
     "newcombe",
+    "pairwise_p_values",
     "sequential_test",
     "spearman",
     "variance_explained",

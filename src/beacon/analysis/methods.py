@@ -76,6 +76,42 @@ def compare_methods(
     )
 
 
+def pairwise_p_values(
+    outcomes: Sequence[Sequence[ArrayLike]], *, draws: int = DRAWS, seed: int = 0
+) -> NDArray[np.float64]:
+    """Two-sided p-values of all pairs of methods, (methods, methods), by the same paired bootstrap.
+
+    All methods are taken at the same resampled seeds and states, so a pair's p-value does not depend on which
+    other methods there are.
+
+    Args:
+        outcomes: for each method one array (states,) a training seed; seeds and states are the same for all.
+        draws: number of resamples.
+        seed: of the resampling.
+    """
+    tables = [[np.asarray(values, np.float64) for values in method] for method in outcomes]
+    lengths = np.array([len(values) for values in tables[0]]) if tables else np.zeros(0, np.int64)
+    if not len(lengths) or any([len(v) for v in method] != list(lengths) for method in tables):
+        raise ValueError("all methods need outcomes of the same training seeds and states")
+    rng = np.random.default_rng(seed)
+    padded = np.zeros((len(tables), len(lengths), int(lengths.max())))
+    for number, method in enumerate(tables):
+        for row, values in enumerate(method):
+            padded[number, row, : len(values)] = values
+    means = np.empty((len(tables), draws))
+    size = max(1, BLOCK // (len(lengths) * padded.shape[2]))
+    for start in range(0, draws, size):
+        count = min(size, draws - start)
+        chosen = rng.integers(len(lengths), size=(count, len(lengths)))
+        state = rng.bit_generator.state  # every method gets the same states
+        for number, table in enumerate(padded):
+            rng.bit_generator.state = state
+            means[number, start : start + count] = _resampled(table, lengths, chosen, rng)
+    difference = means[:, None] - means[None]
+    tail = np.minimum((difference <= 0).sum(axis=2), (difference >= 0).sum(axis=2))
+    return np.asarray(np.minimum(1.0, 2 * (tail + 1) / (draws + 1)))
+
+
 def _resampled(
     table: NDArray[np.float64],
     lengths: NDArray[np.int64],

@@ -52,10 +52,9 @@ def main(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     options: Run = parse(Run, arguments, "run", Run(tyro.MISSING, Selection()))
-    from beacon.suites.presets import find_preset
     from beacon.suites.suite import SUITES
 
-    suite, preset = SUITES.find(options.name), find_preset(options.selection.preset)
+    suite, preset = SUITES.find(options.name), options.selection.sizes()
     if options.dry_run:
         planned(options.name, options.selection)
         return show_experiments(options.name, options.selection, options.workers)
@@ -92,7 +91,9 @@ def _run_all(
         except KeyboardInterrupt:
             print("beacon: interrupted; the same command goes on where it stopped", file=sys.stderr)
             return 130
-        command = f"beacon suite table {suite.name}{options.selection.said('preset', 'seeds', 'results')}"
+        command = (
+            f"beacon suite table {suite.name}{options.selection.said('preset', 'states', 'seeds', 'results')}"
+        )
         print(f"{outcome.done} of {len(wanted)} experiments are done; {command} shows them")
         check(outcome)
         chosen = planned(suite.name, options.selection)

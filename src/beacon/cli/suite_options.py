@@ -12,6 +12,7 @@ import tyro
 from beacon.errors import UserError
 
 if TYPE_CHECKING:
+    from beacon.suites.presets import SuitePreset
     from beacon.suites.results import Folders
     from beacon.suites.suite import Choice
 
@@ -22,9 +23,12 @@ Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
 class Selection:
     """What all three take."""
 
-    # Sizes: "cpu" for two cores, "cpu-4x" and "cpu-16x" with 4 and 16 times the steps, "paper" for one GPU,
-    # "tiny" to see that everything works.
+    # Sizes: "cpu" for two cores; "quick" and "long" with a quarter and four times its steps; "paper" for one
+    # GPU; "tiny" to see that everything works. With "quick" the order of methods is another one.
     preset: str = "cpu"
+    # Initial states that policies are judged from: "validation" to choose options by, "test" for final
+    # tables, "first" for those of the first tables, which choices have seen.
+    states: str = "first"
     # Seeds of the runs, each with target demonstrations of its own.
     seeds: tuple[int, ...] = (0, 1, 2)
     # Only these rows, for example beacon cotrain-natural; beacon suite list NAME shows them. Any installed
@@ -61,6 +65,12 @@ class Selection:
         from beacon.suites.suite import Choice
 
         return Choice(tuple(dict.fromkeys(self.seeds)), self.methods, self.tasks, self.gaps)
+
+    def sizes(self) -> SuitePreset:
+        """How much of everything, judged from which initial states."""
+        from beacon.suites.presets import find_preset
+
+        return find_preset(self.preset, self.states)
 
     def folders(self) -> Folders:
         """Where things are."""

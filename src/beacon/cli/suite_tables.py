@@ -27,11 +27,10 @@ def parse(options: Any, arguments: list[str], command: str, default: Any) -> Any
 
 def planned(name: str, selection: Selection, *, extra: bool = False) -> list[TableEntry]:
     """The entries of a suite that are known now."""
-    from beacon.suites.presets import find_preset
     from beacon.suites.suite import SUITES, select_entries
     from beacon.suites.tables import ResultStore
 
-    preset, suite = find_preset(selection.preset), SUITES.find(name)
+    preset, suite = selection.sizes(), SUITES.find(name)
     store = ResultStore(selection.folders())
     return select_entries(suite, preset, selection.choice(), store, extra=extra)
 
@@ -42,10 +41,9 @@ def list_suites(arguments: list[str]) -> int:
     if options.name is not None:
         return show_experiments(options.name, options.selection, options.workers)
     from beacon.suites.estimate import Estimate, in_words
-    from beacon.suites.presets import find_preset
     from beacon.suites.suite import SUITES, experiments_of
 
-    preset, folders = find_preset(options.selection.preset), options.selection.folders()
+    preset, folders = options.selection.sizes(), options.selection.folders()
     if options.selection.methods or options.selection.tasks or options.selection.gaps:
         raise UserError("--methods, --tasks and --gaps: name the suite that they are of")
     estimate = Estimate(preset, folders.results)
@@ -77,16 +75,15 @@ def show_table(arguments: list[str]) -> int:
         return 0
     if options.name is None:
         raise UserError("beacon suite table: name a suite; see beacon suite list")
-    from beacon.suites.presets import find_preset
     from beacon.suites.sections import make_sections
     from beacon.suites.suite import SUITES
     from beacon.suites.tables import ResultStore
 
-    suite, preset = SUITES.find(options.name), find_preset(selection.preset)
+    suite, preset = SUITES.find(options.name), selection.sizes()
     chosen, store = planned(suite.name, selection, extra=True), ResultStore(selection.folders())
     sections = make_sections(suite, chosen, store)
     if not sections:
-        command = f"beacon suite run {suite.name}{selection.said('preset', 'seeds', 'results')}"
+        command = f"beacon suite run {suite.name}{selection.said('preset', 'states', 'seeds', 'results')}"
         seeds = ", ".join(map(str, selection.seeds))
         raise UserError(
             f"{selection.results} has no result of {suite.name} at --preset {preset.name}, --seeds {seeds}; "
@@ -124,11 +121,10 @@ def _print_json(suite: Suite, preset: SuitePreset, chosen: list[TableEntry], sto
 def show_experiments(name: str, selection: Selection, workers: int | None) -> int:
     """All experiments of a suite and their state."""
     from beacon.suites.estimate import Estimate, in_words
-    from beacon.suites.presets import find_preset
     from beacon.suites.suite import SUITES, experiments_of
 
     chosen = planned(name, selection)
-    preset, folders = find_preset(selection.preset), selection.folders()
+    preset, folders = selection.sizes(), selection.folders()
     wanted = experiments_of(chosen)
     estimate = Estimate(preset, folders.results)
     labels: dict[str, str] = {}

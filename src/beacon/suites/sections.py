@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
+from beacon.suites.differences import MEANINGFUL_SEEDS, Comparison
 from beacon.suites.setting import TableEntry
 from beacon.suites.suite import Suite
-from beacon.suites.tables import Column, Comparison, Line, Rate, ResultStore, make_columns
+from beacon.suites.tables import Column, Line, Rate, ResultStore, make_columns
 
 NOTHING = "–"
 
@@ -54,6 +55,9 @@ def success_section(column: Column) -> Section:
     title = next((line.title for line in column.lines if line.row == column.reference), None)
     if title is not None:
         headings.append(f"{title} is ahead by")
+    lettered = any(line.letters for line in column.lines)
+    if lettered:
+        headings.append("groups")
     rows = []
     for line in column.lines:
         if not line.rates:
@@ -70,6 +74,8 @@ def success_section(column: Column) -> Section:
         shown.append(NOTHING if rate is None else _seeds(rate))
         if title is not None:
             shown.append(_against(None if rate is None else rate.against))
+        if lettered:
+            shown.append(line.letters or NOTHING)
         rows.append(tuple(shown))
     return Section(column.title, tuple(headings), tuple(rows))
 
@@ -223,8 +229,12 @@ def _seeds(rate: Rate) -> str:
 def _against(comparison: Comparison | None) -> str:
     if comparison is None:
         return NOTHING
+    said = f"{100 * comparison.difference:+.0f}"
+    if comparison.seeds < MEANINGFUL_SEEDS:
+        return f"{said} (1 seed)"
+    interval = f"{100 * comparison.low:+.0f} to {100 * comparison.high:+.0f}"
     p = f"p = {comparison.p_value:.2g}" if comparison.p_value >= 0.001 else "p < 0.001"
-    return f"{100 * comparison.difference:+.0f} points, {p}"
+    return f"{said} ({interval}; {comparison.seeds} seeds; {p})"
 
 
 def _weights(line: Line) -> list[Mapping[str, Any]]:

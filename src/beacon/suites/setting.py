@@ -11,7 +11,6 @@ from beacon.suites.variants import VARIANTS, MethodVariant
 
 SOURCE_SEED, SECOND_SOURCE_SEED = 0, 1
 TARGET_SEED = 101  # plus the seed of the run: every seed has target demonstrations of its own
-TEST_SEED = 1000  # of the initial states that results are about
 SECOND_SOURCE = "texture"  # domain of the second source: another table
 
 
@@ -65,7 +64,7 @@ class Setting:
     @classmethod
     def same_domain(cls, preset: SuitePreset, task: str, gap: str, seed: int, **more: Any) -> Setting:
         """Evaluated where the target demonstrations are: in their domain, over the whole region."""
-        evaluation = EvaluationSpec(gap, "train", preset.episodes, TEST_SEED)
+        evaluation = EvaluationSpec(gap, "train", preset.episodes, preset.states_seed)
         return cls(preset, task, gap, seed, **{"evaluations": (evaluation,), **more})
 
     def source(self) -> DatasetSpec:

@@ -1,4 +1,4 @@
-"""Tables from results: seeds pooled, intervals, paired tests, the paper's numbers beside them."""
+"""Tables from results: seeds pooled, intervals, differences between methods, the paper's numbers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from beacon.analysis import mcnemar_exact, wilson
+from beacon.analysis import wilson
 from beacon.errors import UserError
 from beacon.sim.tasks import TASKS
+from beacon.suites.differences import Comparison, Outcomes, compare_rows, letters_of
 from beacon.suites.experiment import Experiment
 from beacon.suites.paper import reported
 from beacon.suites.results import Folders, read_result
@@ -21,21 +22,6 @@ REFERENCES = (
     "stochastic-knn",
     "chosen",
 )  # rows that the others are tested against
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A row against the reference over the same seeds and initial states; only whole successes count."""
-
-    pairs: int
-    only_row: int
-    only_reference: int
-    p_value: float
-
-    @property
-    def difference(self) -> float:
-        """Reference minus row, as a share of the pairs."""
-        return (self.only_reference - self.only_row) / max(self.pairs, 1)
 
 
 @dataclass(frozen=True)
@@ -70,6 +56,7 @@ class Line:
     title: str
     rates: Mapping[str, Rate]  # by criterion; without those that its results do not have
     results: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    letters: str = ""  # rows that share one do not differ in the first criterion; "": not compared
 
     @property
     def seeds(self) -> list[int]:
@@ -156,6 +143,8 @@ def _make_column(
         return None
     reference = next((row for row in REFERENCES if outcomes.get(row)), None)
     criteria = _criteria(key[0], outcomes)
+    against = {name: compare_rows(outcomes, reference, name) for name in criteria}
+    letters = letters_of(outcomes, criteria[0]) if criteria else {}
     lines = []
     for row, entries in rows.items():
         if not outcomes[row] and entries[0].extra:
@@ -164,23 +153,12 @@ def _make_column(
         for criterion in criteria:
             if not _has(outcomes[row], criterion):
                 continue
-            against = None
-            if reference is not None and row != reference and _has(outcomes[reference], criterion):
-                against = compare(outcomes[row], outcomes[reference], criterion)
-            rates[criterion] = pool(outcomes[row], criterion, reported(suite, row, key, criterion), against)
+            paper = reported(suite, row, key, criterion)
+            rates[criterion] = pool(outcomes[row], criterion, paper, against[criterion].get(row))
         results = [store(entry.experiment) for entry in entries]
-        lines.append(
-            Line(row, entries[0].title, rates, tuple(result for result in results if result is not None))
-        )
+        done = tuple(result for result in results if result is not None)
+        lines.append(Line(row, entries[0].title, rates, done, letters.get(row, "")))
     return Column(*key, criteria, reference, tuple(lines))
-
-
-@dataclass(frozen=True)
-class Outcomes:
-    """One evaluation of one seed."""
-
-    states: str  # identifies the initial states
-    values: Mapping[str, list[float]]  # criterion -> one number an episode
 
 
 def pool(
@@ -193,24 +171,6 @@ def pool(
     low, high = wilson(total, episodes)
     seeds = {seed: sum(of_seed) / len(of_seed) for seed, of_seed in values.items()}
     return Rate(total, episodes, low, high, seeds, paper, against)
-
-
-def compare(
-    row: Mapping[int, Outcomes], reference: Mapping[int, Outcomes], criterion: str
-) -> Comparison | None:
-    """McNemar's exact test over the pairs (seed, initial state) that both have; None where there are none."""
-    first: list[bool] = []
-    second: list[bool] = []
-    for seed, evaluation in row.items():
-        other = reference.get(seed)
-        if other is None or other.states != evaluation.states:
-            continue
-        first += [value >= 1 for value in evaluation.values[criterion]]
-        second += [value >= 1 for value in other.values[criterion]]
-    if not first:
-        return None
-    test = mcnemar_exact(first, second)
-    return Comparison(len(first), test["only_first"], test["only_second"], test["p_value"])
 
 
 def _outcomes(entries: Sequence[TableEntry], store: ResultStore) -> dict[int, Outcomes]:

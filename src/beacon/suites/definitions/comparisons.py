@@ -8,7 +8,7 @@ from beacon.sim.domains import REAL_PROXY, TEXTURE, TEXTURE_VIEW
 from beacon.suites.datasets import equal_corruptions
 from beacon.suites.experiment import EvaluationSpec
 from beacon.suites.presets import SuitePreset
-from beacon.suites.setting import TEST_SEED, Setting
+from beacon.suites.setting import Setting
 from beacon.suites.suite import Suite
 from beacon.suites.variants import COMPARED, TWO_SOURCES
 
@@ -33,7 +33,10 @@ def _sim2real(preset: SuitePreset, task: str, gap: str, seed: int) -> Iterator[S
             task,
             gap,
             seed,
-            tuple(EvaluationSpec(gap, r, preset.real_episodes, TEST_SEED) for r in evaluated.values()),
+            tuple(
+                EvaluationSpec(gap, region, preset.real_episodes, preset.states_seed)
+                for region in evaluated.values()
+            ),
             tuple(evaluated),
             target_demos=preset.real_demos,
             region=target_region,

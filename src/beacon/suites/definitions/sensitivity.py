@@ -11,11 +11,12 @@ from typing import Any
 
 from beacon.sim.domains import REAL_PROXY, TEXTURE
 from beacon.suites.experiment import EvaluationSpec, Experiment
-from beacon.suites.setting import TEST_SEED, Setting, TableEntry
+from beacon.suites.presets import STATES
+from beacon.suites.setting import Setting, TableEntry
 from beacon.suites.suite import Lookup, Scope, Suite
 from beacon.suites.variants import MethodVariant
 
-SELECTION_SEED = 2000  # of the initial states that decide, none of which is a test state
+SELECTION_SEED = STATES["validation"]
 INERT = "lambda_1"
 
 
@@ -70,7 +71,10 @@ class Sweep:
             scope.task,
             scope.gap,
             seed,
-            tuple(EvaluationSpec(scope.gap, "train", episodes, s) for s in (SELECTION_SEED, TEST_SEED)),
+            tuple(
+                EvaluationSpec(scope.gap, "train", episodes, seed_of_states)
+                for seed_of_states in (SELECTION_SEED, preset.states_seed)
+            ),
             target_demos=preset.real_demos if real else None,
         )
         return setting.experiment(MethodVariant("", "", self.method, {"weighting": values}))
