@@ -13,7 +13,6 @@ from beacon.suites.sections import make_sections
 from beacon.suites.suite import SUITES, Choice, Suite, select_entries
 from beacon.suites.tables import ResultStore
 
-MOST_SEEDS = 15
 SHOWN = ("paper", "cpu", "long", "quick")  # presets that are worth showing
 SHOWN_STATES = ("test", "first")
 SHORT_RUNS = """> **Short runs.** With 2,500 gradient steps the order of methods is not that of longer runs
@@ -69,7 +68,7 @@ def _preset(preset: SuitePreset, folders: Folders, docs: Path) -> tuple[list[str
     written: list[Path] = []
     store = ResultStore(folders)
     for suite in SUITES.values():
-        seeds = _seeds(preset, suite, store)
+        seeds = _seeds(preset, suite, store, folders.stored_seeds())
         if not seeds:
             continue
         chosen = select_entries(suite, preset, Choice(seeds), store, extra=True)
@@ -90,10 +89,10 @@ def _preset(preset: SuitePreset, folders: Folders, docs: Path) -> tuple[list[str
     return parts, written
 
 
-def _seeds(preset: SuitePreset, suite: Suite, store: ResultStore) -> tuple[int, ...]:
-    """Those with a result."""
+def _seeds(preset: SuitePreset, suite: Suite, store: ResultStore, stored: Sequence[int]) -> tuple[int, ...]:
+    """Those of the stored seeds with a result of this suite."""
     seeds = []
-    for seed in range(MOST_SEEDS):
+    for seed in stored:
         entries = select_entries(suite, preset, Choice((seed,)), store, extra=True)
         if any(store(entry.experiment) is not None for entry in entries):
             seeds.append(seed)

@@ -66,6 +66,11 @@ class Folders:
         """Whether there is a result."""
         return self.result(experiment).exists()
 
+    def stored_seeds(self) -> list[int]:
+        """Training seeds that any result has."""
+        results = (read_result(path) for path in (self.results / "cells").glob("*.json"))
+        return sorted({int(result["configuration"]["seed"]) for result in results})
+
     def state(self, experiment: Experiment) -> str:
         """Done, running or missing."""
         if self.is_done(experiment):
