@@ -148,10 +148,17 @@ REAL_PROXY = Domain(
     sensing=Sensing(position=0.001, rotation=0.01, gripper=0.0005, position_bias=0.002),
 )
 
+# A source that is seen as the others are and moves as the stand-in does.
+OTHER_DYNAMICS = Domain(
+    "other-dynamics",
+    "robosuite's default look with the friction, masses, damping, gains and delay of real-proxy",
+    physics=REAL_PROXY.physics,
+)
+
 # Those of the paper's experiments. Their parameters never change: stored results know them by name alone.
 PAPER_DOMAINS = (SOURCE.name, TEXTURE.name, TEXTURE_VIEW.name, REAL_PROXY.name)
 DOMAINS: Registry[Domain] = Registry("domain", "beacon.domains")
-for _domain in (SOURCE, TEXTURE, TEXTURE_VIEW, REAL_PROXY):
+for _domain in (SOURCE, TEXTURE, TEXTURE_VIEW, REAL_PROXY, OTHER_DYNAMICS):
     DOMAINS.register(_domain.name)(_domain)
 
 

@@ -36,7 +36,7 @@ def make_sections(suite: Suite, entries: Sequence[TableEntry], store: ResultStor
     """Success in every column, what the weights did, and what else the suite is about."""
     columns = make_columns(suite, entries, store)
     sections = [success_section(column) for column in columns] + average_sections(columns)
-    for make in (corruption_section, weights_section):
+    for make in (corruption_section, sources_section, weights_section):
         section = make(columns)
         if section is not None:
             sections.append(section)
@@ -146,6 +146,33 @@ def corruption_section(columns: Sequence[Column]) -> Section | None:
     )
     headings = ("task and method", "all corruptions", *names)
     return Section("What the weights find", headings, tuple(rows), note)
+
+
+def sources_section(columns: Sequence[Column]) -> Section | None:
+    """Mean weights of the sources where there are several."""
+    rows = []
+    for column in columns:
+        for line in column.lines:
+            means: dict[str, list[float]] = {}
+            for result in line.results:
+                domains = (result.get("weights") or {}).get("domains", {}).values()
+                weights = [domain["mean"] for domain in domains if domain["role"] != "target"]
+                sources = result["configuration"]["sources"]
+                if len(sources) > 1 and len(weights) == len(sources):
+                    for source, weight in zip(sources, weights, strict=True):
+                        means.setdefault(_source_words(source), []).append(weight)
+            if means:
+                shown = "; ".join(f"{name} {_numbers(values)}" for name, values in means.items())
+                rows.append((f"{column.title}: {line.title}", shown))
+    if not rows:
+        return None
+    note = "Mean weight of a source's windows at the end, mean over seeds with each in brackets."
+    return Section("Weights of the sources", ("column and method", "sources"), tuple(rows), note)
+
+
+def _source_words(source: Mapping[str, Any]) -> str:
+    """A source of a stored configuration: how it is corrupted, or its domain."""
+    return ", ".join(name for name, _ in source["faults"]) or str(source["domain"])
 
 
 def weights_section(columns: Sequence[Column]) -> Section | None:

@@ -48,6 +48,7 @@ class Setting:
         region: where objects start in target demonstrations.
         corruptions: of the source, names and shares.
         align: also measure how well source and target mix in the embeddings.
+        sources: several, the best first, in place of the one that other suites have.
     """
 
     preset: SuitePreset
@@ -60,6 +61,7 @@ class Setting:
     region: str = "train"
     corruptions: tuple[tuple[str, float], ...] = ()
     align: bool = False
+    sources: tuple[DatasetSpec, ...] = ()
 
     @classmethod
     def same_domain(cls, preset: SuitePreset, task: str, gap: str, seed: int, **more: Any) -> Setting:
@@ -94,7 +96,7 @@ class Setting:
         preset = self.preset
         return Experiment(
             method=variant.method,
-            sources=self.two_sources() if variant.sources == 2 else (self.source(),),
+            sources=self._sources_of(variant),
             target=self.target(),
             target_demos=preset.target_demos if self.target_demos is None else self.target_demos,
             evaluations=self.evaluations,
@@ -108,6 +110,11 @@ class Setting:
             match=None if variant.match is None else self.experiment(VARIANTS[variant.match]),
             align=self.align,
         )
+
+    def _sources_of(self, variant: MethodVariant) -> tuple[DatasetSpec, ...]:
+        if self.sources:
+            return self.sources[:1] if variant.best_source else self.sources
+        return self.two_sources() if variant.sources == 2 else (self.source(),)
 
     def entries(self, variant: MethodVariant) -> list[TableEntry]:
         """The variant's places in the table, one an evaluation."""

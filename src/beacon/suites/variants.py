@@ -32,6 +32,7 @@ class MethodVariant:
         match: co-training at the source's share of this variant, over its run.
         extra: only run where it is asked for by name.
         sources: 1, or 2 for half of the demonstrations from a second source.
+        best_source: where a setting has several sources, the first alone.
         suites: names of suites that have this row, for a variant of another package.
     """
 
@@ -43,6 +44,7 @@ class MethodVariant:
     match: str | None = None
     extra: bool = False
     sources: int = 1
+    best_source: bool = False
     suites: tuple[str, ...] = ()
 
 
@@ -158,6 +160,17 @@ _add(
     {"weighting": {"pool_sources": True}},
     extra=True,
     sources=2,
+)
+
+# With several sources of which the first is known to be the best.
+_add("cotrain-best-source", "Co-training, 0.9, best source alone", "cotrain", best_source=True)
+_add("beacon-best-source", "BEACON+, best source alone", "beacon", best_source=True)
+_add("beacon-pooled", "BEACON+, sources pooled", "beacon", {"weighting": {"pool_sources": True}})
+_add(
+    "beacon-paper-preconditioned",
+    "BEACON (paper), preconditioned",
+    "beacon-paper",
+    {"weighting": {"solver": {"precondition": True}}},
 )
 
 COMPARED = (

@@ -2,6 +2,7 @@
 
 from beacon.suites.definitions.comparisons import ALIGNMENT, CONTAMINATED, SIM2REAL, SIM2SIM
 from beacon.suites.definitions.sensitivity import SENSITIVITY, SENSITIVITY_RECOMMENDED
+from beacon.suites.definitions.several_sources import MULTISOURCE
 from beacon.suites.definitions.studies import ABLATION, SCALING
 from beacon.suites.suite import register_suite
 
@@ -11,6 +12,7 @@ for _suite in (
     ABLATION,
     SCALING,
     CONTAMINATED,
+    MULTISOURCE,
     ALIGNMENT,
     SENSITIVITY,
     SENSITIVITY_RECOMMENDED,
