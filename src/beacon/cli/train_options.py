@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 import tyro
 
@@ -82,7 +82,8 @@ class TrainArguments(RunArguments, Generic[Options]):
 
     # How source data is used.
     method: str = DEFAULT_METHOD
-    # Sizes of policy and training: "cpu" for minutes on one core, "paper" for a GPU.
+    # Sizes of policy and training: "cpu" for minutes on one core, "gpu" for our recipe at the paper's sizes,
+    # "paper" for the paper's own.
     preset: Preset = "cpu"
     # Options of the method.
     options: Annotated[Options, tyro.conf.arg(name="")] = tyro.MISSING
@@ -161,7 +162,7 @@ def defaults(choices: Choices) -> TrainArguments[Any]:
         optimization=optimization,
         policy=policy,
         method=choices.method,
-        preset="paper" if choices.preset == "paper" else "cpu",
+        preset=cast(Preset, choices.preset),  # of which preset_config knows
     )
 
 

@@ -265,6 +265,22 @@ PRESETS: dict[str, PolicyConfig] = {
         sampling_steps=10,
         draws=4,
     ),
+    # Our recipe at the paper's sizes: what "cpu" has for its method, with networks of full width. Stride 16
+    # keeps positions where images are larger.
+    "gpu": PolicyConfig(
+        encoder=EncoderConfig(
+            output_stride=16,
+            learn_temperature=True,
+            feature_dim=None,
+            crop=1.0,
+            adapt_view=True,
+            whiten=True,
+        ),
+        prediction="sample",
+        sampler="ddim",
+        sampling_steps=10,
+        draws=4,
+    ),
 }
 
 # The paper names the public Diffusion Policy; the authors' code builds on robomimic's. They differ in sizes

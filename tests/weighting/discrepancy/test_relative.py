@@ -180,3 +180,12 @@ def test_a_domain_that_is_remarkably_far_stays_so() -> None:
 def test_a_tolerance_is_not_negative() -> None:
     with pytest.raises(ValueError, match="outlier_tolerance"):
         KNNRelative(outlier_tolerance=-1.0)
+
+
+def test_a_source_demonstration_that_is_also_in_the_target_has_a_finite_discrepancy() -> None:
+    source = demonstrations(PLACES, 0)
+    first = source[1] < 3
+    target = tuple(part[: int(first.sum())] for part in source)
+    values = KNNRelative(k=1, outlier_tolerance=4.0)(make_inputs(source, target)).values
+    assert np.isfinite(values).all()
+    assert values[first].max() < np.median(values[~first])

@@ -204,4 +204,7 @@ def _shrink_to_median(values: Vector, inputs: RefreshInputs, tolerance: float) -
         apart = means[chosen] - median
         within = tolerance * NORMAL_MAD * np.median(np.abs(apart))
         shrunk[chosen] = usual + soft_threshold(median - usual, within) + soft_threshold(apart, within)
-    return np.asarray(values * ratio(shrunk, means, np.inf)[demo_of])
+    # A demonstration that is also in the target has no distance at all to scale.
+    copies = means == 0
+    factors = np.where(copies, 0.0, shrunk) / np.where(copies, 1.0, means)
+    return np.asarray(np.where(copies, shrunk, 0.0)[demo_of] + values * factors[demo_of])
