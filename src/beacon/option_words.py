@@ -26,7 +26,7 @@ def option_words(value: Any, default: Any, prefix: str = "") -> list[str]:
         if isinstance(own, Part):
             words += _part_words(own, usual, name)
         elif isinstance(own, tuple) and any(isinstance(part, Part) for part in (*own, *usual)):
-            words += _parts_words(own, usual, name)
+            words += parts_words(own, usual, name)
         elif is_dataclass(own):
             # A nested dataclass has its name before its options, unless it was annotated to have none.
             words += option_words(own, usual, prefix if is_unnamed(hints[entry.name]) else f"{name}.")
@@ -41,7 +41,14 @@ def _part_words(own: Part, usual: Part, name: str) -> list[str]:
     return [f"--{name}", own.part_name, *option_words(own, type(own)(), f"{name}.")]
 
 
-def _parts_words(own: tuple[Part, ...], usual: tuple[Part, ...], name: str) -> list[str]:
+def parts_words(own: tuple[Part, ...], usual: tuple[Part, ...], name: str) -> list[str]:
+    """The options that say how a list of parts differs from its default.
+
+    Args:
+        own: the parts.
+        usual: what a command line that says nothing would give.
+        name: of the option that lists them.
+    """
     words: list[str] = []
     if [type(part) for part in own] != [type(part) for part in usual]:
         words = [f"--{name}", *([part.part_name for part in own] or ["none"])]

@@ -93,7 +93,7 @@ class TrainArguments(RunArguments, Generic[Options]):
     optimization: Annotated[OptimizationOptions, tyro.conf.arg(name="")] = field(
         default_factory=OptimizationOptions
     )
-    # Losses that are added to the policy's, whatever the method: future-state, feature-distance.
+    # Losses that are added to the policy's, whatever the method: future-state, feature-distance, or none.
     auxiliary: tuple[AuxiliaryLoss, ...] = ()
     # The policy: what it sees, what it is made of.
     policy: PolicyConfig = field(default_factory=PolicyConfig)
@@ -158,6 +158,7 @@ def defaults(choices: Choices) -> TrainArguments[Any]:
     policy, optimization = preset_config(choices.preset, choices.variant)
     return TrainArguments(
         options=METHODS[choices.method].default_options(),
+        auxiliary=METHODS[choices.method].default_auxiliary(),
         data=preset_data(choices.preset),
         optimization=optimization,
         policy=policy,

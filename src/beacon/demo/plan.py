@@ -12,6 +12,8 @@ from typing import Any
 from beacon.data.corruption import DELAYED, MIRRORED
 from beacon.errors import UserError
 from beacon.files import write_bytes
+from beacon.methods import METHODS
+from beacon.plain import to_plain
 from beacon.suites.experiment import DatasetSpec, EvaluationSpec, Experiment
 from beacon.suites.presets import TINY_POLICY
 from beacon.suites.results import Folders
@@ -86,6 +88,7 @@ class DemoPlan:
             target_demos=self.target_demos,
             evaluations=(EvaluationSpec(self.target_domain, episodes=self.episodes),),
             seed=self.seed,
+            auxiliary=tuple(to_plain(loss) for loss in METHODS[method].default_auxiliary()),
             optimization={"steps": self.steps, "steps_per_epoch": self.steps_per_epoch},
             policy=TINY_POLICY if self.tiny_policy else {},
             image_size=self.image_size,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # so that a command line can read the options without waiting
     from torch import Tensor
 
     from beacon.data import WindowBatch
+    from beacon.methods.auxiliary.base import AuxiliaryLoss
     from beacon.policy import DiffusionPolicy, Encoding, ObservationSpec
 
 Features = Literal["vision", "obs"]
@@ -153,6 +154,11 @@ class Method(ABC):
     def default_options(cls) -> Any:
         """The options of a run that says none."""
         return cls.Options()
+
+    @classmethod
+    def default_auxiliary(cls) -> tuple[AuxiliaryLoss, ...]:
+        """The auxiliary losses of a run that says none."""
+        return ()
 
     @classmethod
     def check(cls, options: Any, *, epochs: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from beacon.methods import DEFAULT_METHOD, METHODS
-from beacon.option_words import option_words
+from beacon.option_words import option_words, parts_words
 from beacon.report.run_record import RunRecord
 from beacon.runs import Evaluation
 from beacon.training.config import RunOptions, TrainConfig, preset_config, preset_data
@@ -24,6 +24,7 @@ def train_command(config: TrainConfig, out: Path) -> str:
         words += ["--preset", config.preset]
     words += option_words(config.data, preset_data(config.preset))
     words += option_words(config.options, METHODS[config.method].default_options())
+    words += parts_words(config.auxiliary, METHODS[config.method].default_auxiliary(), "auxiliary")
     words += option_words(config.optimization, optimization)
     words += option_words(config.policy, policy, prefix="policy.")
     words += option_words(config.run, RunOptions())

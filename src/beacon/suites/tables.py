@@ -18,7 +18,8 @@ from beacon.suites.suite import Suite
 
 REFERENCES = (
     "beacon",
-    "beacon-future",
+    "beacon-weights",
+    "neighbors-future",
     "stochastic-knn",
     "chosen",
 )  # rows that the others are tested against

@@ -15,8 +15,18 @@ LABEL_AWARE: dict[str, Any] = {
     "discrepancy": {"part": "knn-joint", "k": 20},
     "features": "obs",
 }
-# The strength that helps where only the look differs.
+# Where source and target move alike; and whether they do or not, as the first tables had it.
 FUTURE_STATE: tuple[Mapping[str, Any], ...] = ({"part": "future-state", "strength": 0.01},)
+ALWAYS_FUTURE_STATE: tuple[Mapping[str, Any], ...] = (
+    {"part": "future-state", "strength": 0.01, "largest_dynamics_gap": None},
+)
+# The default of the first tables: two checks that look at neighbours and at inverse dynamics, and a fixed
+# factor on the target.
+NEIGHBOR_CHECKS: dict[str, Any] = {
+    "weighting": {"target_factor": 4.0},
+    "discrepancy": {"outlier_tolerance": 2.0},
+    "checks": [{"part": "neighbor-actions"}, {"part": "inverse-dynamics"}],
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,7 @@ _add("target-only", "Target-only", "target-only")
 _add("cotrain", "Co-training, 0.9", "cotrain")
 _add("cotrain-natural", "Co-training, natural", "cotrain", {"ratio": "natural"})
 _add("cotrain-0.5", "Co-training, 0.5", "cotrain", {"ratio": 0.5}, extra=True)
-_add("cotrain-future", "Co-training, 0.9, future-state loss", "cotrain", auxiliary=FUTURE_STATE, extra=True)
+_add("cotrain-future", "Co-training, 0.9, future-state loss", "cotrain", auxiliary=FUTURE_STATE)
 _add("cotrain-auto", "Co-training, ratio rule", "cotrain", {"ratio": "auto"}, extra=True)
 # Challengers with BEACON's information, at their papers' options.
 _add("ambient", "Ambient", "ambient", extra=True)
@@ -98,36 +108,51 @@ _add_paper("alpha-0.3", "α 0.3", {"weighting": {"alpha": 0.3}})
 _add_paper(
     "exclude-same-demo", "other demonstrations' neighbours", {"discrepancy": {"exclude_same_demo": True}}
 )
-_add("beacon", "BEACON+ (ours)", "beacon")
-# Only what the audit accuses fades, and the target has the share of the ratio rule.
+# As `beacon train` has it without options, and its weights alone.
+_add("beacon", "BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE)
+_add("beacon-weights", "BEACON+, weights alone", "beacon")
+# The default of the first tables, alone, with the future-state loss, and without checks.
+_add("neighbors", "BEACON+ with neighbour checks", "beacon", NEIGHBOR_CHECKS, extra=True)
 _add(
-    "beacon-audit",
-    "BEACON+, audit",
+    "neighbors-future",
+    "BEACON+ with neighbour checks, future-state loss",
     "beacon",
-    {
-        "weighting": {"target_factor": "auto"},
-        "discrepancy": {"outlier_tolerance": 4.0},
-        "checks": [{"part": "audit"}],
-    },
-    extra=True,
-)
-_add("beacon-future", "BEACON+, future-state loss", "beacon", auxiliary=FUTURE_STATE, extra=True)
-# With the future-state loss, and weights that hardly differ between demonstrations.
-_add(
-    "future-unchecked",
-    "BEACON+, future-state, unchecked",
-    "beacon",
-    {"checks": []},
+    NEIGHBOR_CHECKS,
     auxiliary=FUTURE_STATE,
     extra=True,
 )
-_add("beacon-joint", "BEACON (paper), label-aware", "beacon-paper", LABEL_AWARE)
-_add("mass-matched", "Co-training, BEACON+ mass", "cotrain", match="beacon")
 _add(
-    "future-mass-matched",
-    "Co-training, BEACON+ future-state mass",
+    "neighbors-always-future",
+    "BEACON+ with neighbour checks, future-state loss always",
+    "beacon",
+    NEIGHBOR_CHECKS,
+    auxiliary=ALWAYS_FUTURE_STATE,
+    extra=True,
+)
+# With the future-state loss, and weights that hardly differ between demonstrations.
+_add(
+    "unchecked-future",
+    "BEACON+ without checks, future-state loss",
+    "beacon",
+    {**NEIGHBOR_CHECKS, "checks": []},
+    auxiliary=FUTURE_STATE,
+    extra=True,
+)
+_add(
+    "unchecked-always-future",
+    "BEACON+ without checks, future-state loss always",
+    "beacon",
+    {**NEIGHBOR_CHECKS, "checks": []},
+    auxiliary=ALWAYS_FUTURE_STATE,
+    extra=True,
+)
+_add("beacon-joint", "BEACON (paper), label-aware", "beacon-paper", LABEL_AWARE)
+_add("mass-matched", "Co-training, BEACON+ mass", "cotrain", match="beacon", extra=True)
+_add(
+    "neighbors-mass-matched",
+    "Co-training, mass of BEACON+ with neighbour checks",
     "cotrain",
-    match="beacon-future",
+    match="neighbors-future",
     extra=True,
 )
 _add("paper-mass-matched", "Co-training, BEACON (paper) mass", "cotrain", match="beacon-paper", extra=True)
@@ -141,14 +166,15 @@ _add(
     {"weighting": {"solver": {"precondition": True}}},
     sources=2,
 )
-_add("ms-beacon", "MS-BEACON+ (ours)", "beacon", sources=2)
-_add("ms-future", "MS-BEACON+, future-state loss", "beacon", auxiliary=FUTURE_STATE, extra=True, sources=2)
+_add("ms-beacon", "MS-BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE, sources=2)
+_add("ms-weights", "MS-BEACON+, weights alone", "beacon", extra=True, sources=2)
 # The same two sources with the paper's steps, without weights, and taken as one.
 _add(
     "ms-steps",
     "MS-BEACON+, by steps",
     "beacon",
     {"weighting": {"solver": {"part": "steps"}}},
+    auxiliary=FUTURE_STATE,
     extra=True,
     sources=2,
 )
@@ -158,14 +184,27 @@ _add(
     "BEACON+, both sources pooled",
     "beacon",
     {"weighting": {"pool_sources": True}},
+    auxiliary=FUTURE_STATE,
     extra=True,
     sources=2,
 )
 
 # With several sources of which the first is known to be the best.
 _add("cotrain-best-source", "Co-training, 0.9, best source alone", "cotrain", best_source=True)
-_add("beacon-best-source", "BEACON+, best source alone", "beacon", best_source=True)
-_add("beacon-pooled", "BEACON+, sources pooled", "beacon", {"weighting": {"pool_sources": True}})
+_add(
+    "beacon-best-source",
+    "BEACON+, best source alone",
+    "beacon",
+    auxiliary=FUTURE_STATE,
+    best_source=True,
+)
+_add(
+    "beacon-pooled",
+    "BEACON+, sources pooled",
+    "beacon",
+    {"weighting": {"pool_sources": True}},
+    auxiliary=FUTURE_STATE,
+)
 _add(
     "beacon-paper-preconditioned",
     "BEACON (paper), preconditioned",
@@ -199,18 +238,21 @@ COMPARED = (
     "beacon-paper-alpha-0.3",
     "beacon-paper-exclude-same-demo",
     "beacon",
-    "beacon-audit",
-    "beacon-future",
-    "future-unchecked",
+    "beacon-weights",
+    "neighbors",
+    "neighbors-future",
+    "neighbors-always-future",
+    "unchecked-future",
+    "unchecked-always-future",
     "mass-matched",
-    "future-mass-matched",
+    "neighbors-mass-matched",
     "paper-mass-matched",
 )
 TWO_SOURCES = (
     "ms-beacon-paper",
     "ms-beacon-paper-preconditioned",
     "ms-beacon",
-    "ms-future",
+    "ms-weights",
     "ms-steps",
     "ms-cotrain",
     "ms-pooled",

@@ -124,15 +124,15 @@ RECOMMENDED_WEIGHTING = WeightingConfig(
     # Losses follow the phase of the episode, and weights of single windows follow them; means over a
     # demonstration do not.
     granularity="demo",
-    # Strong enough for demonstrations that the checks find wanting to fade to nothing: their discrepancy is
-    # larger by a fifth and more. How much the target weighs is bounded below.
+    # Strong enough for demonstrations that a check finds wanting to fade to nothing. How much the target
+    # weighs is bounded below.
     lambda_d=1.0,
     # In a short run, small steps reach their weights when the learning rate has fallen; the minimiser is
     # there at the first refresh. A stronger λ2 than the paper's keeps it from letting a few demonstrations
     # decide.
     solver=Minimiser(),
     lambda_2=0.1,
-    # About what target and source weigh in the end in the paper (1.93 and 0.46). With much more, a few
+    # A share of the target that follows from how many demonstrations there are. With much more, a few
     # demonstrations are learned by heart.
-    target_factor=4.0,
+    target_factor="auto",
 )

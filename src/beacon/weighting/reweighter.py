@@ -124,7 +124,7 @@ class Reweighter(WeightView):
             more: further arguments of the class; single fields of the config among them.
         """
         more.setdefault("config", RECOMMENDED_WEIGHTING)
-        more.setdefault("discrepancy", KNNRelative(outlier_tolerance=2.0))
+        more.setdefault("discrepancy", KNNRelative(outlier_tolerance=4.0))
         chosen = (NeighborActionCheck(prior="none"),) if checks is None else checks
         return cls(domains, target, episodes=episodes, checks=chosen, **more)
 

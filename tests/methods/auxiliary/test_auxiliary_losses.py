@@ -29,7 +29,9 @@ from beacon.training import TrainConfig, Trainer, train
 from beacon.training.stored_config import read_config
 
 LAST = f"checkpoints/{OPTIMIZATION.steps:08d}"
-BOTH = (FutureState(strength=0.5), FeatureDistance(strength=0.5))
+# Few and short demonstrations do not tell whether source and target move alike.
+ALWAYS: dict[str, Any] = {"largest_dynamics_gap": None}
+BOTH = (FutureState(**ALWAYS, strength=0.5), FeatureDistance(strength=0.5))
 
 
 def policy(run: Path) -> dict[str, torch.Tensor]:
@@ -45,7 +47,7 @@ def differ(first: Path, second: Path) -> bool:
 @pytest.mark.parametrize("method", METHODS)
 def test_any_method_may_have_them(method: str, source: Path, target: Path, tmp_path: Path) -> None:
     """It trains, ends elsewhere than without, and resumes to the bit."""
-    config = tiny_config(method, source, target, auxiliary=(FutureState(strength=1.0),))
+    config = tiny_config(method, source, target, auxiliary=(FutureState(**ALWAYS, strength=1.0),))
     train(config, tmp_path / "whole")
     train_with_stops(config, tmp_path / "parts", 1, 3, 6)
     assert_same_runs(tmp_path / "whole", tmp_path / "parts")
@@ -72,7 +74,7 @@ def test_each_changes_co_training_and_resumes_exactly(
 
 
 def test_off_is_off_to_the_bit(source: Path, target: Path, tmp_path: Path) -> None:
-    off = (FutureState(strength=0.0), FeatureDistance(strength=0.0))
+    off = (FutureState(**ALWAYS, strength=0.0), FeatureDistance(strength=0.0))
     for method in ("cotrain", "beacon"):
         train(tiny_config(method, source, target, auxiliary=off), tmp_path / method / "off")
         train(tiny_config(method, source, target), tmp_path / method / "without")
@@ -100,7 +102,11 @@ def test_the_loss_of_a_step_is_the_sum(source: Path, target: Path, tmp_path: Pat
 
 
 def test_states_are_joined_by_the_name_of_the_part(source: Path, target: Path, tmp_path: Path) -> None:
-    twice = (FutureState(), FeatureDistance(), FutureState(decay=0.5))
+    twice = (
+        FutureState(**ALWAYS),
+        FeatureDistance(),
+        FutureState(**ALWAYS, decay=0.5),
+    )
     train(tiny_config("beacon", source, target, auxiliary=twice), tmp_path / "run")
     names = load_file(tmp_path / "run" / LAST / "method.safetensors").keys()
     assert {name.split("/")[0] for name in names} == {"method", "0-future-state", "2-future-state"}
@@ -111,7 +117,15 @@ def test_states_are_joined_by_the_name_of_the_part(source: Path, target: Path, t
 
 def test_joined_states_come_apart_again(source: Path, target: Path, tmp_path: Path) -> None:
     def parts() -> dict[str, Any]:
-        config = tiny_config("cotrain", source, target, auxiliary=(FutureState(), FutureState(decay=0.5)))
+        config = tiny_config(
+            "cotrain",
+            source,
+            target,
+            auxiliary=(
+                FutureState(**ALWAYS),
+                FutureState(**ALWAYS, decay=0.5),
+            ),
+        )
         trainer = Trainer(config, RunFolder(tmp_path / "run"))
         batch = trainer.windows.gather(np.arange(20), images=False)
         for loss in trainer.auxiliary.values():
@@ -130,9 +144,14 @@ def test_joined_states_come_apart_again(source: Path, target: Path, tmp_path: Pa
 def test_a_checkpoint_of_a_loss_that_the_run_does_not_have(
     source: Path, target: Path, tmp_path: Path
 ) -> None:
-    config = tiny_config("cotrain", source, target, auxiliary=(FutureState(),))
+    config = tiny_config("cotrain", source, target, auxiliary=(FutureState(**ALWAYS),))
     train(config, tmp_path / "run")
-    for other in ((), (FeatureDistance(),), (FutureState(strength=0.02),), (FutureState(), FutureState())):
+    for other in (
+        (),
+        (FeatureDistance(),),
+        (FutureState(**ALWAYS, strength=0.02),),
+        (FutureState(**ALWAYS), FutureState(**ALWAYS)),
+    ):
         with pytest.raises(UserError, match="auxiliary") as refusal:
             train(tiny_config("cotrain", source, target, auxiliary=other), tmp_path / "run", resume=True)
         assert len(str(refusal.value).splitlines()) == 1
@@ -147,7 +166,10 @@ def test_a_checkpoint_of_a_loss_that_the_run_does_not_have(
 
 
 def test_config_yaml_has_them_and_gives_them_back(source: Path, target: Path, tmp_path: Path) -> None:
-    losses = (FutureState(horizon_fractions=(0.5, 1.0), features="obs"), FeatureDistance(kernel="rbf"))
+    losses = (
+        FutureState(**ALWAYS, horizon_fractions=(0.5, 1.0), features="obs"),
+        FeatureDistance(kernel="rbf"),
+    )
     config = tiny_config("cotrain", source, target, auxiliary=losses)
     folder = RunFolder(tmp_path / "run")
     folder.start(config.to_dict(), [])
@@ -156,6 +178,7 @@ def test_config_yaml_has_them_and_gives_them_back(source: Path, target: Path, tm
     assert config.to_dict()["auxiliary"] == [
         {
             "part": "future-state",
+            "largest_dynamics_gap": None,
             "strength": 0.01,
             "horizon_fractions": [0.5, 1.0],
             "decay": 0.99,

@@ -96,7 +96,7 @@ def test_it_is_part_of_the_loss_where_it_was_asked_for(
 ) -> None:
     losses: dict[str, Any] = {}
     for name, auxiliary in (
-        ("on", (FutureState(strength=0.5),)),
+        ("on", (FutureState(strength=0.5, largest_dynamics_gap=None),)),
         ("off", (FutureState(strength=0.0),)),
         ("none", ()),
     ):
@@ -125,7 +125,9 @@ def test_it_reads_the_features_that_were_asked_for(windows: Windows) -> None:
 
 
 def test_it_resumes_exactly(source: Path, target: Path, tmp_path: Path) -> None:
-    config = tiny_config("beacon", source, target, auxiliary=(FutureState(strength=0.1),), steps=8)
+    config = tiny_config(
+        "beacon", source, target, auxiliary=(FutureState(strength=0.1, largest_dynamics_gap=None),), steps=8
+    )
     train(config, tmp_path / "whole")
     train_with_stops(config, tmp_path / "parts", 3, 7)
     assert_same_runs(tmp_path / "whole", tmp_path / "parts")

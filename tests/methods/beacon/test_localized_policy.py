@@ -22,7 +22,7 @@ from beacon.plain import changed
 from beacon.runs import RunFolder
 from beacon.training import Trainer, train
 from beacon.training.reference import fit_reference
-from beacon.weighting import NeighborActionCheck, localized_discrepancy
+from beacon.weighting import InverseDynamicsCheck, NeighborActionCheck, localized_discrepancy
 
 SHORT = LocalizedDiscrepancy(steps=30, evaluate_every=10, learning_rate=3e-3, draws=2)
 LOCALIZED = replace(PAPER, discrepancy=SHORT)
@@ -204,7 +204,7 @@ def test_it_is_estimated_once_and_never_again_on_resume(source: Path, target: Pa
     [
         replace(LOCALIZED, checks=(NeighborActionCheck(),)),
         replace(LOCALIZED, checks=(NeighborActionCheck(prior="none"),)),
-        replace(RECOMMENDED, discrepancy=SHORT),
+        replace(RECOMMENDED, discrepancy=SHORT, checks=(NeighborActionCheck(), InverseDynamicsCheck())),
     ],
     ids=["paper", "learned", "recommended"],
 )

@@ -7,22 +7,26 @@ target. Its error is a discrepancy between the domains that compares what images
 sets of features compares only which features there are; where another camera sees the same places elsewhere,
 making that small takes away what tells places apart.
 
-It takes source and target to move and sense alike. Where they do not, it costs much (docs/methods.md).
+It takes source and target to move and sense alike. Where they do not, it costs much (docs/methods.md), so it
+first asks the data: where the target's motion does not fit a model of the source's, it is off.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from beacon.audit.dynamics_gap import dynamics_gap
 from beacon.errors import UserError
 from beacon.methods.auxiliary.base import AUXILIARY_LOSSES, AuxiliaryLoss, BuiltAuxiliaryLoss
 from beacon.methods.base import Features, State, choose_features
+from beacon.plain import OMIT_DEFAULT
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from beacon.methods.base import MethodContext
     from beacon.policy import Encoding
 
+LOG = logging.getLogger(__name__)
 CHANGING = ("gram", "cross", "steps")  # parts of the state
 
 
@@ -51,6 +56,9 @@ class FutureState(AuxiliaryLoss):
     ridge: float = 1e-3
     # Features that are read: of the images alone, or of the whole observation.
     features: Features = "vision"
+    # Off where the target's motion fits a model of the source's so many times worse than the source's own
+    # does, or where the data cannot tell; None: always on. Left out of keys, which are older than it.
+    largest_dynamics_gap: float | None = field(default=3.0, metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength < math.inf:
@@ -59,12 +67,36 @@ class FutureState(AuxiliaryLoss):
             raise UserError("horizon_fractions: shares above 0 and at most 1 expected")
         if not 0 <= self.decay < 1 or not self.ridge > 0:
             raise UserError("decay must be at least 0 and below 1, and ridge above 0")
+        if self.largest_dynamics_gap is not None and not self.largest_dynamics_gap > 0:
+            raise UserError(f"largest_dynamics_gap {self.largest_dynamics_gap}: must be above 0, or None")
 
     def build(self, context: MethodContext) -> FutureStateLoss | None:
-        """None where it has no strength, no source to be fitted on, or no proprioception to predict."""
+        """None where it has no strength, no source to be fitted on, no proprioception to predict, or where
+        source and target do not move alike.
+        """
         if not self.strength or not len(context.source_windows) or not context.windows.sets[0].proprio:
             return None
+        if self.largest_dynamics_gap is not None and not self._moves_alike(context):
+            return None
         return FutureStateLoss(self, context.windows, context.target)
+
+    def _moves_alike(self, context: MethodContext) -> bool:
+        """Whether the same actions move source and target alike, as far as the data tell; says so."""
+        assert self.largest_dynamics_gap is not None
+        if not len(context.target_windows):
+            return True  # nothing that could differ
+        sets = context.windows.sets
+        gap = dynamics_gap(sets[: context.target], sets[context.target])
+        if gap is None:
+            LOG.info("future-state loss: off, the data do not tell whether source and target move alike")
+            return False
+        alike = gap <= self.largest_dynamics_gap
+        said = "on, source and target move alike" if alike else "off, the target moves otherwise"
+        LOG.info(
+            f"future-state loss: {said} (the target's misfit is {gap:.1f} × the source's own, limit "
+            f"{self.largest_dynamics_gap:g})"
+        )
+        return alike
 
 
 def future_states(windows: Windows, fractions: tuple[float, ...]) -> NDArray[np.float32]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.errors import UserError
+from beacon.methods.auxiliary import AuxiliaryLoss, FutureState
 from beacon.methods.base import (
     EpochReport,
     Indices,
@@ -61,6 +62,11 @@ class Beacon(Method):
     def default_options(cls) -> BeaconOptions:
         """What we recommend."""
         return RECOMMENDED
+
+    @classmethod
+    def default_auxiliary(cls) -> tuple[AuxiliaryLoss, ...]:
+        """The future-state loss, which is on where source and target move alike."""
+        return (FutureState(),)
 
     @classmethod
     def check(cls, options: BeaconOptions, *, epochs: int) -> None:
@@ -220,6 +226,11 @@ class PaperBeacon(Beacon):
     def default_options(cls) -> BeaconOptions:
         """The paper's."""
         return PAPER
+
+    @classmethod
+    def default_auxiliary(cls) -> tuple[AuxiliaryLoss, ...]:
+        """None."""
+        return ()
 
 
 class _AsArrays:

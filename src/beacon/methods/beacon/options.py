@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 import tyro
 
-from beacon.audit import check as audit_check  # noqa: F401  registers the check
+from beacon.audit.check import AuditCheck
 from beacon.errors import UserError
 from beacon.methods.base import Features
 from beacon.methods.beacon import localized  # noqa: F401  registers the discrepancy
 from beacon.methods.beacon.loss_signal import LossSignal, RawLoss
 from beacon.methods.beacon.measurement import Measurement, ReuseGradientSteps, SweepAll
-from beacon.weighting.checks import Check, InverseDynamicsCheck, NeighborActionCheck
+from beacon.weighting.checks import Check
 from beacon.weighting.config import PAPER_WEIGHTING, RECOMMENDED_WEIGHTING, WeightingConfig
 from beacon.weighting.discrepancy import KNN, Discrepancy, KNNRelative
 
@@ -27,10 +27,10 @@ class BeaconOptions:
     # Objective, bounds and solver of the weights.
     weighting: Annotated[WeightingConfig, tyro.conf.arg(name="")] = RECOMMENDED_WEIGHTING
     # How far a source window is from the target: knn (paper), knn-relative, knn-joint, classifier, localized.
-    discrepancy: Discrepancy = field(default_factory=lambda: KNNRelative(outlier_tolerance=2.0))
-    # Checks of demonstrations whose factors multiply the discrepancy, in this order: neighbor-actions,
-    # inverse-dynamics; paper: none.
-    checks: tuple[Check, ...] = (NeighborActionCheck(), InverseDynamicsCheck())
+    discrepancy: Discrepancy = field(default_factory=lambda: KNNRelative(outlier_tolerance=4.0))
+    # Checks of demonstrations whose factors multiply the discrepancy, in this order: audit,
+    # neighbor-actions, inverse-dynamics; paper: none.
+    checks: tuple[Check, ...] = (AuditCheck(),)
     # Where losses and embeddings of a refresh come from: sweep-all (paper), reuse-gradient-steps.
     measurement: Measurement = field(default_factory=ReuseGradientSteps)
     # What of the losses enters the weights: raw (paper), above-phase-baseline, excess-over-target.
@@ -68,8 +68,8 @@ class BeaconOptions:
 
 RECOMMENDED = BeaconOptions(
     weighting=RECOMMENDED_WEIGHTING,
-    discrepancy=KNNRelative(k=5, outlier_tolerance=2.0),
-    checks=(NeighborActionCheck(), InverseDynamicsCheck()),
+    discrepancy=KNNRelative(k=5, outlier_tolerance=4.0),
+    checks=(AuditCheck(),),
     measurement=ReuseGradientSteps(max_age=4),
     loss_signal=RawLoss(),
     features="vision",

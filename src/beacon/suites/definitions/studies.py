@@ -53,5 +53,13 @@ SCALING = Suite(
     ("stack",),
     (TEXTURE.name, TEXTURE_VIEW.name),
     _by_count,
-    ("target-only", "cotrain", "cotrain-natural", "beacon-paper", "beacon", "beacon-future"),
+    (
+        "target-only",
+        "cotrain",
+        "cotrain-natural",
+        "beacon-paper",
+        "beacon",
+        "beacon-weights",
+        "neighbors-future",
+    ),
 )
