@@ -36,7 +36,7 @@ def draw_figures(suite: Suite, entries: Sequence[TableEntry], store: ResultStore
     maps = _maps(entries, store)
     if maps:
         sheets.append(("-maps", maps_sheet(maps)))
-    return [_save(sheet, stem.with_name(f"{stem.name}{ending}.svg")) for ending, sheet in sheets]
+    return [save_figure(sheet, stem.with_name(f"{stem.name}{ending}.svg")) for ending, sheet in sheets]
 
 
 def success_figure(columns: Sequence[Column]) -> Figure:
@@ -143,7 +143,13 @@ def maps_sheet(maps: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[
         yield sheet
 
 
-def _save(figure: AbstractContextManager[Any], path: Path) -> Path:
+def save_figure(figure: AbstractContextManager[Any], path: Path) -> Path:
+    """Write a figure as SVG.
+
+    Args:
+        figure: as `beacon.report.drawn` gives it.
+        path: of the file.
+    """
     with figure as sheet, replacing(path) as temporary:
         # Without a date, so that the same figure is the same file.
         sheet.savefig(temporary, format="svg", metadata={"Date": None}, bbox_inches="tight")

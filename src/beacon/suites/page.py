@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from beacon.files import write_bytes
-from beacon.suites.figures import draw_figures
+from beacon.report import drawn
+from beacon.suites import run_lengths
+from beacon.suites.figures import draw_figures, save_figure
 from beacon.suites.presets import SuitePreset, find_preset
 from beacon.suites.results import Folders
 from beacon.suites.sections import make_sections
 from beacon.suites.suite import SUITES, Choice, Suite, select_entries
-from beacon.suites.tables import ResultStore
+from beacon.suites.tables import ResultStore, make_columns
 
 SHOWN = ("paper", "cpu", "long", "quick")  # presets that are worth showing
 SHOWN_STATES = ("test", "first")
@@ -50,12 +52,38 @@ def write_page(folders: Folders, docs: Path, presets: Sequence[str] = SHOWN) -> 
             text, figures = _preset(find_preset(name, states), folders, docs)
             parts += text
             written += figures
+    text, figures = _run_lengths(folders, docs)
+    parts += text
+    written += figures
+    stale |= {*_figures(docs).glob("run-lengths-*.svg")}
     if len(parts) == 1:
         parts.append("There are no results yet.\n")
     write_bytes(docs / "results.md", "\n".join(parts).encode())
     for figure in stale - set(written):
         figure.unlink()
     return [docs / "results.md", *written]
+
+
+def _run_lengths(folders: Folders, docs: Path) -> tuple[list[str], list[Path]]:
+    """Success against the length of the run, where results have several lengths."""
+    parts: list[str] = []
+    written: list[Path] = []
+    store = ResultStore(folders)
+    for suite in SUITES.values():
+        columns = {}
+        for name in run_lengths.PRESETS:
+            preset = find_preset(name)
+            seeds = _seeds(preset, suite, store, folders.stored_seeds())
+            if seeds and suite.grow is None:
+                entries = select_entries(suite, preset, Choice(seeds), store, extra=True)
+                columns[preset.steps] = make_columns(suite, entries, store)
+        figure = run_lengths.run_length_figure(columns)
+        if not figure.empty:
+            path = save_figure(drawn(figure), _figures(docs) / f"run-lengths-{suite.name}.svg")
+            written.append(path)
+            parts += [f"## Length of the run: {suite.name}", ""]
+            parts += [f"![{suite.name}]({path.relative_to(docs).as_posix()})", ""]
+    return parts, written
 
 
 def _figures(docs: Path) -> Path:
