@@ -134,10 +134,10 @@ def test_the_same_cell_in_two_suites_is_one() -> None:
 def test_the_first_table_is_whole_and_seeds_come_one_after_the_other() -> None:
     chosen = select_entries(SUITES["sim2sim"], CPU, Choice((0, 1)))
     rows = {"source-only", "target-only", "cotrain", "cotrain-natural", "mmd", "uot"}
-    rows |= {"beacon-paper", "beacon", "mass-matched"}
+    rows |= {"beacon-paper", "beacon", "beacon-weights", "cotrain-future"}
     assert {entry.row for entry in chosen} == rows
     assert len(chosen) == 2 * 3 * 2 * len(rows)
-    assert [entry.experiment.seed for entry in chosen] == [0] * 54 + [1] * 54
+    assert [entry.experiment.seed for entry in chosen] == [0] * 60 + [1] * 60
     (recommended, *_) = (entry.experiment for entry in chosen if entry.row == "beacon")
     assert not recommended.options and recommended.train_config(Path()).options == RECOMMENDED
     asked = select_entries(SUITES["sim2sim"], CPU, Choice((0,), ("cotrain-0.5",), ("stack",), ("texture",)))

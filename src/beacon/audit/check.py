@@ -4,6 +4,7 @@ alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -20,6 +21,7 @@ from beacon.weighting.validation import Vector, require
 
 if TYPE_CHECKING:
     from beacon.data.context import DataContext
+    from beacon.data.episodes import EpisodeSet
 
 
 @CHECKS.register("audit")
@@ -49,15 +51,27 @@ class AuditCheck(Check):
         sets = context.windows.sets
         sources, target = sets[: context.target], sets[context.target]
         if self.file is None:
-            verdicts = list(run_audit(sources, target, self.options).sets)
+            accused = self._audit(sources, target)
         else:
             saved, where = read_audit(self.file), str(self.file)
             saved.check_target(DomainRecord.of(target, is_target=True), where)
             verdicts = [saved.verdict(DomainRecord.of(s, is_target=False), where) for s in sources]
-        accused = [demo.is_accused for verdict in verdicts for demo in verdict.demos]
+            accused = [demo.is_accused for verdict in verdicts for demo in verdict.demos]
         factors = np.where(accused, self.accused_factor, 1.0)
         # Sources come first, so the number of a source window's episode is that of its verdict.
         return _Audited(float(np.mean(accused)), factors[context.windows.episode[context.source_windows]])
+
+    def _audit(self, sources: Sequence[EpisodeSet], target: EpisodeSet) -> list[bool]:
+        """Whether each demonstration is accused; a source of one cannot be compared with itself."""
+        comparable = [source for source in sources if len(source) > 1]
+        audited = iter(run_audit(comparable, target, self.options).sets if comparable else ())
+        accused: list[bool] = []
+        for source in sources:
+            if len(source) > 1:
+                accused += [demo.is_accused for demo in next(audited).demos]
+            else:
+                accused += [False] * len(source)
+        return accused
 
 
 @dataclass(eq=False)

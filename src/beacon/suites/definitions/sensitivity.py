@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from beacon.methods import METHODS
+from beacon.plain import to_plain
 from beacon.sim.domains import REAL_PROXY, TEXTURE
 from beacon.suites.experiment import EvaluationSpec, Experiment
 from beacon.suites.presets import STATES
@@ -77,7 +79,9 @@ class Sweep:
             ),
             target_demos=preset.real_demos if real else None,
         )
-        return setting.experiment(MethodVariant("", "", self.method, {"weighting": values}))
+        usual = METHODS[self.method].default_auxiliary()
+        auxiliary = tuple(to_plain(loss) for loss in usual)
+        return setting.experiment(MethodVariant("", "", self.method, {"weighting": values}, auxiliary))
 
 
 def _both_states(name: str, experiment: Experiment, scope: Scope, group: str) -> list[TableEntry]:
