@@ -1,8 +1,9 @@
 """Cost of serving, as ratios within one run: python benchmarks/serving.py [--json FILE] [--quick].
 
 What a request costs beyond its inference, throughput with 1, 8 and 64 clients, latency among 1,000 idle and
-some broken connections, and an action chunk of the paper's network. ``--lerobot PYTHON``, an interpreter that
-has LeRobot, adds its DiffusionPolicy of the same size, in turns. The server is a process of its own.
+some broken connections, an action chunk of the paper's network, and how many threads are good for it.
+``--lerobot PYTHON``, an interpreter that has LeRobot, adds its DiffusionPolicy of the same size, in turns. The
+server is a process of its own.
 """
 
 from __future__ import annotations
@@ -103,8 +104,8 @@ def served(folder: Path) -> Iterator[str]:
         process.wait()
 
 
-def ask(url: str, seen: dict[str, Any], requests: int) -> tuple[float, list[float]]:
-    """Median of a request's time, and what requests cost beyond inference, in milliseconds."""
+def ask(url: str, seen: dict[str, Any], requests: int) -> tuple[list[float], list[float]]:
+    """Times of requests, and what they cost beyond inference, in milliseconds."""
     totals, beyond = [], []
     with Client(url) as client:
         for number in range(requests + 5):
@@ -114,7 +115,7 @@ def ask(url: str, seen: dict[str, Any], requests: int) -> tuple[float, list[floa
             if number >= 5:
                 totals.append(total)
                 beyond.append(total - answer["server_timing"]["infer_ms"])
-    return statistics.median(totals), beyond
+    return totals, beyond
 
 
 def measure_overhead(work: Path, quick: bool) -> dict[str, float]:
@@ -139,7 +140,7 @@ def measure_overhead(work: Path, quick: bool) -> dict[str, float]:
 
 def measure_throughput(work: Path, quick: bool) -> dict[str, float]:
     """Requests per second of several clients that each wait for their answer, and latency in a crowd."""
-    seconds = 3.0 if quick else 10.0
+    seconds, rounds = (1.5, 2) if quick else (2.0, 5)
     folder = small_policy(work / "cpu", 1, 96, PRESETS["cpu"])
     seen = observation(1, 96)
 
@@ -156,20 +157,24 @@ def measure_throughput(work: Path, quick: bool) -> dict[str, float]:
         until = time.perf_counter() + seconds
         return sum(await asyncio.gather(*(drive(url, until) for _ in range(clients)))) / seconds
 
-    result: dict[str, float] = {}
+    requests = 50 if quick else 200
     with served(folder) as url:
-        for clients in (1, 8, 64):
-            result[f"requests_per_second_{clients}"] = asyncio.run(crowd(url, clients))
-        alone, _ = ask(url, seen, 50 if quick else 200)
-        result["latency_ms_alone"] = alone
-        result["latency_ms_among_1000_idle"] = asyncio.run(among_idle(url, seen, 50 if quick else 200))
-        again, _ = ask(url, seen, 50 if quick else 200)
-        result["latency_ms_alone_again"] = again
+        # In turns, and the best of each: what else the machine does hits all of them.
+        rates = {clients: 0.0 for clients in (1, 8, 64)}
+        for _ in range(rounds):
+            for clients in rates:
+                rates[clients] = max(rates[clients], asyncio.run(crowd(url, clients)))
+        result = {f"requests_per_second_{clients}": rate for clients, rate in rates.items()}
+        before = ask(url, seen, requests)[0]
+        crowded = asyncio.run(among_idle(url, seen, requests))
+        after = ask(url, seen, requests)[0]
+    result["latency_ms_alone"] = statistics.quantiles(before + after, n=10)[0]
+    result["latency_ms_among_1000_idle"] = statistics.quantiles(crowded, n=10)[0]
     return result
 
 
-async def among_idle(url: str, seen: dict[str, Any], requests: int) -> float:
-    """Latency while 1,000 connections do nothing, and some stop in their handshake or read no answer."""
+async def among_idle(url: str, seen: dict[str, Any], requests: int) -> list[float]:
+    """Times of requests while 1,000 connections do nothing, and some stop in their handshake or read no answer."""
     from websockets.asyncio.client import connect
 
     from beacon.serving.wire import pack
@@ -182,12 +187,12 @@ async def among_idle(url: str, seen: dict[str, Any], requests: int) -> float:
     for half in broken:
         half.send(b"GET / HTTP/1.1\r\n")
     await asyncio.sleep(1.0)
-    total, _ = await asyncio.to_thread(ask, url, seen, requests)
+    totals, _ = await asyncio.to_thread(ask, url, seen, requests)
     for half in broken:
         half.close()
     for connection in idle:
         connection.transport.abort()
-    return total
+    return totals
 
 
 def paper_policy() -> TrainedPolicy:
@@ -243,6 +248,33 @@ def measure_chunk(quick: bool, threads: int, lerobot: str | None) -> dict[str, f
     return result
 
 
+def measure_threads(quick: bool) -> dict[str, float]:
+    """Median seconds of a chunk by one thread and by all, alone and beside a process that is busy, too."""
+    policy = paper_policy()
+    rng = np.random.default_rng(0)
+    seen: dict[str, Any] = {"a": rng.integers(0, 256, (2, 84, 84, 3), dtype=np.uint8), "p": np.zeros((2, 9))}
+    result: dict[str, float] = {}
+    for neighbours in ("alone", "beside_one"):
+        busy = None
+        if neighbours == "beside_one":
+            busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        try:
+            for threads in (1, os.cpu_count() or 1):
+                torch.set_num_threads(threads)
+                policy.act(seen, axes="history")
+                times = []
+                for _ in range(3 if quick else 7):
+                    began = time.perf_counter()
+                    policy.act(seen, axes="history")
+                    times.append(time.perf_counter() - began)
+                result[f"chunk_seconds_{threads}_threads_{neighbours}"] = statistics.median(times)
+        finally:
+            if busy is not None:
+                busy.kill()
+                busy.wait()
+    return result
+
+
 def show(result: dict[str, float]) -> None:
     """A table for people."""
     table = Table("what", "measured", "wanted")
@@ -273,9 +305,9 @@ def main() -> int:
         result = measure_overhead(Path(work), options.quick)
         result |= measure_throughput(Path(work), options.quick)
     result["throughput_64_over_1"] = result["requests_per_second_64"] / result["requests_per_second_1"]
-    before_after = (result["latency_ms_alone"] + result["latency_ms_alone_again"]) / 2
-    result["crowd_over_alone"] = result["latency_ms_among_1000_idle"] / before_after
+    result["crowd_over_alone"] = result["latency_ms_among_1000_idle"] / result["latency_ms_alone"]
     result |= measure_chunk(options.quick, options.threads, options.lerobot)
+    result |= measure_threads(options.quick)
     if "chunk_seconds_lerobot" in result:
         for name in ("float32", "bfloat16"):
             ratio = result["chunk_seconds_lerobot"] / result[f"chunk_seconds_{name}"]

@@ -60,6 +60,8 @@ class ActionCard:
     convert: Literal["to-delta", "to-absolute"] | None = None
     # The pose for it, such as observation.state[0:6]; it has as many dimensions as the actions, or fewer.
     pose: str | None = None
+    # What the dimensions are called, for the robot's program. Left out: as the dataset calls them.
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.keys:

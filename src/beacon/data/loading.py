@@ -167,6 +167,8 @@ def load_episodes(
             env_args=reader.env_args,
             episode_attributes=[reader.attributes(episode) for episode in episodes],
             image_starts=np.cumsum(lengths) - lengths,
+            fps=reader.fps,
+            action_names=tuple(reader.dimension_names(ACTIONS) or ()),
         )
 
 

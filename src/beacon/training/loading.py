@@ -20,7 +20,7 @@ from beacon.data.domains import Domains
 from beacon.data.merging import hold_out, validation_share, warn_if_seen
 from beacon.errors import UserError
 from beacon.policy import ObservationSpec, PolicyConfig
-from beacon.policy.deployment import DeploymentInfo, control_rate
+from beacon.policy.deployment import DeploymentInfo
 from beacon.training.config import DataOptions
 
 
@@ -122,7 +122,7 @@ def observation_spec(episodes: EpisodeSet) -> ObservationSpec:
 
 def deployment_info(options: DataOptions, target: EpisodeSet) -> DeploymentInfo:
     """What the policy's checkpoint says of names and control rate in the data."""
-    return DeploymentInfo(rename=parse_rename(options.rename), control_rate=control_rate(target.env_args))
+    return DeploymentInfo(parse_rename(options.rename), target.fps, target.action_names)
 
 
 def _mapping(options: DataOptions) -> ObservationMapping:

@@ -46,6 +46,15 @@ class ReadOptions:
     skip_incomplete: bool = False
 
 
+def numbered_actions(width: int) -> tuple[str, ...]:
+    """What the dimensions of actions are called where nobody named them.
+
+    Args:
+        width: how many there are.
+    """
+    return tuple(f"{ACTIONS}.{number}" for number in range(width))
+
+
 class DatasetReader(ABC):
     """An open dataset. Every failure is a UserError that names the file, the demonstration and the key.
 
@@ -162,6 +171,7 @@ class WriteOptions:
     env_args: Mapping[str, Any] | None = None  # how to rebuild the environment
     attributes: Mapping[str, Any] | None = None  # of the whole dataset
     proprio: tuple[str, ...] = ()  # observations that are proprioception
+    action_names: tuple[str, ...] = ()  # of the dimensions of actions; (): not known
     video: bool = True  # images as video, where the format knows it; False: every image as it is
     overwrite: bool = False  # replace a dataset that is there
 

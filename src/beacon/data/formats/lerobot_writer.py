@@ -87,7 +87,7 @@ class LeRobotWriter(DatasetWriter):
     def add(self, episode: Episode) -> str:
         """Write one demonstration."""
         number = len(self._rows)
-        arrays = feature_arrays(episode, self._options.proprio, self._options.video)
+        arrays = feature_arrays(episode, self._options)
         if self._layout is None:
             self._layout = arrays
         elif arrays.features != self._layout.features:
