@@ -50,6 +50,7 @@ class EpisodeSet:
     image_starts: NDArray[np.int64]  # (E,)
     fps: float | None = None  # control steps a second; None: the dataset does not say
     action_names: tuple[str, ...] = ()  # of the dimensions of actions; (): the dataset does not say
+    brought_to: float | None = None  # the target's rate, where the dataset was brought to it and says none
 
     @classmethod
     def load(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from beacon.data.episodes import EpisodeSet
 from beacon.data.errors import listing
 from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo, DatasetReader, ReadOptions
-from beacon.data.images import image_fault, looks_like_camera, resize
+from beacon.data.images import image_fault, looks_like_camera
 from beacon.data.mapping import END_EFFECTOR, ObservationMapping
 from beacon.data.merging import DomainPath, domain_paths, open_domain
 from beacon.data.prefetching import work_ahead
@@ -268,8 +268,8 @@ def _image_blocks(
         raise UserError(
             f"{where} has images of {info.shape[1:]}, in the demonstrations before it {shape}{advice}"
         )
-    blocks = reader.blocks(episode, OBSERVATION + key)
+    name = OBSERVATION + key
+    blocks = reader.blocks(episode, name) if size is None else reader.sized_blocks(episode, name, size)
     if int(np.prod(info.shape, dtype=np.int64)) > WORTH_A_THREAD:
         blocks = work_ahead(blocks)
-    for frames in blocks:
-        yield frames if size is None else resize(frames, size)
+    yield from blocks

@@ -44,6 +44,8 @@ class ReadOptions:
 
     # Leave out episodes whose files are missing, instead of refusing the dataset.
     skip_incomplete: bool = False
+    # Control steps a second of the target; cards that say how to resample, and no rate, bring theirs to it.
+    fps: float | None = None
 
 
 def numbered_actions(width: int) -> tuple[str, ...]:
@@ -53,6 +55,21 @@ def numbered_actions(width: int) -> tuple[str, ...]:
         width: how many there are.
     """
     return tuple(f"{ACTIONS}.{number}" for number in range(width))
+
+
+def join_blocks(blocks: Iterator[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Pictures that come in pieces, as one array.
+
+    Args:
+        blocks: (t, H, W, C) each.
+        shape: of all of them, (T, H, W, C).
+    """
+    frames: NDArray[np.uint8] = np.empty(shape, np.uint8)
+    start = 0
+    for block in blocks:
+        frames[start : start + len(block)] = block
+        start += len(block)
+    return frames
 
 
 class DatasetReader(ABC):
@@ -92,6 +109,19 @@ class DatasetReader(ABC):
     def blocks(self, episode: str, name: str) -> Iterator[NDArray[Any]]:
         """The same as `read` in pieces, one after the other in time, for arrays that are large."""
         yield self.read(episode, name)
+
+    def sized_blocks(self, episode: str, name: str, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
+        """The pictures of a camera in another size, in pieces; for formats that decode to a size.
+
+        Args:
+            episode: which.
+            name: of the camera's array.
+            size: height and width.
+        """
+        from beacon.data.images import resize
+
+        for block in self.blocks(episode, name):
+            yield resize(block, size)
 
     def length(self, episode: str) -> int:
         """Number of time steps, as cheaply as the format can say; 0 where there are no actions."""
