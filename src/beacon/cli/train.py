@@ -6,7 +6,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,14 +50,13 @@ def main(arguments: list[str]) -> int:
         with _joined_for_now(choices, config) as complete:
             return _rehearse(complete)
     folder = asked.folder
-    if choices.joint_target is not None:
-        _join_targets(choices.joint_target, choices.targets, folder)
     if choices.preset == "paper" and not choices.method_said and not choices.resumes_alone:
         print(
             f"--preset paper with --method {config.method}: the paper's sizes, BEACON as we recommend it; "
             "--method beacon-paper is the paper's own"
         )
-    return _train(config, asked, folder)
+    with _joined_targets(choices, folder):
+        return _train(config, asked, folder)
 
 
 def resume_command(folder: Path) -> str:
@@ -98,13 +97,24 @@ def _train(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
     return 0
 
 
-def _join_targets(card: Path, targets: tuple[Path, ...], folder: Path) -> None:
-    """Write the card that joins several targets; a run that is there already has its own."""
+@contextmanager
+def _joined_targets(choices: Choices, folder: Path) -> Iterator[None]:
+    """The card that joins several targets is in the run's folder; without a run nothing of it is left."""
     from beacon.data.card_writing import write_joint_card
     from beacon.runs import Run
 
-    if not Run(folder).exists:
-        write_joint_card(card, targets)
+    card = choices.joint_target
+    if card is None or Run(folder).exists:
+        yield
+        return
+    write_joint_card(card, choices.targets)
+    try:
+        yield
+    finally:
+        if not Run(folder).exists:
+            card.unlink(missing_ok=True)
+            with suppress(OSError):  # something else is in it
+                folder.rmdir()
 
 
 @contextmanager
