@@ -1,10 +1,11 @@
 """Speed and memory of real data, as ratios within one run: python benchmarks/data.py [--json FILE] [--quick].
 
 *Decode*: a LeRobot folder with AV1 video into the mapped frame store, as it is and in the size that a policy
-sees, against PyAV decoding the same file to RGB and nothing else, in turns; the fastest turn of each. *Windows*: to a batch of random windows, once loaded, and with loading over a first
-epoch; with ``--lerobot PYTHON`` (an interpreter that has LeRobot) also against LeRobotDataset and DataLoader
-on the same folder: four batches with their workers' start, decoding 480 × 640 for every window, while our
-frames are decoded once and resized. *Memory*: the peak of a process that loads 10, 100 and 1,000 episodes.
+sees, against PyAV decoding the same file to RGB and nothing else, in turns; the fastest turn of each.
+*Windows*: to a batch of random windows, once loaded, and with loading over a first epoch; with ``--lerobot
+PYTHON`` (an interpreter that has LeRobot) also against LeRobotDataset and DataLoader on the same folder: four
+batches with their workers' start, decoding 480 × 640 for every window, while our frames are decoded once and
+resized. *Memory*: the peak of a process that loads 10, 100 and 1,000 episodes.
 """
 
 from __future__ import annotations

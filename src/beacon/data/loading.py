@@ -29,6 +29,7 @@ from beacon.data.storage import (
 )
 from beacon.errors import UserError
 
+AHEAD = 16  # frames of a video, or larger pieces of other formats, that may wait
 WORTH_A_THREAD = 1 << 24  # bytes of images in a demonstration, from which on they are decoded ahead
 
 
@@ -271,5 +272,5 @@ def _image_blocks(
     name = OBSERVATION + key
     blocks = reader.blocks(episode, name) if size is None else reader.sized_blocks(episode, name, size)
     if int(np.prod(info.shape, dtype=np.int64)) > WORTH_A_THREAD:
-        blocks = work_ahead(blocks)
+        blocks = work_ahead(blocks, AHEAD)
     yield from blocks

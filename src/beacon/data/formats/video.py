@@ -14,6 +14,9 @@ from beacon.data.formats.folder_paths import file_fault
 from beacon.errors import UserError
 
 LARGEST_PICTURE = 1 << 26  # pixels
+# Flags of swscale: bilinear, averaged over the source pixels when shrinking, as `beacon.data.images.resize`;
+# exact rounding; full colour resolution, without which edges between colours differ from it.
+SCALING = 0x2 | 0x40000 | 0x2000
 FAR = 256  # frames: to skip more of them, a key frame is looked for
 
 
@@ -95,9 +98,8 @@ class VideoFile:
     def _to_rgb(self, frame: Any, size: tuple[int, int] | None) -> NDArray[np.uint8]:
         if size is None or size == self.size:
             return np.asarray(frame.to_ndarray(format="rgb24"))
-        # Bilinear as in `beacon.data.images.resize`: averaged over the source pixels when shrinking.
         small = self._reformatter.reformat(
-            frame, width=size[1], height=size[0], format="rgb24", interpolation="BILINEAR"
+            frame, width=size[1], height=size[0], format="rgb24", interpolation=SCALING
         )
         return np.asarray(small.to_ndarray())
 
