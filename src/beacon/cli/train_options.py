@@ -15,6 +15,7 @@ from beacon.cli.train_help import DESCRIPTION
 from beacon.errors import UserError
 from beacon.methods import DEFAULT_METHOD, METHODS, AuxiliaryLoss
 from beacon.policy.config import PolicyConfig
+from beacon.runs.layout import JOINT_TARGET
 from beacon.training.config import (
     DataOptions,
     OptimizationOptions,
@@ -27,7 +28,6 @@ from beacon.training.config import (
 
 Options = TypeVar("Options")
 PROG = "beacon train"
-JOINT_TARGET = "target.yaml"  # in a run's folder
 
 
 @dataclass(frozen=True)
