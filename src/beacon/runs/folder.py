@@ -52,7 +52,7 @@ class RunFolder:
 
     def check_free(self) -> None:
         """Refuse a folder that has something in it; a run is never overwritten."""
-        # A start that was cut off before config.yaml leaves hidden files, and the card of its targets, at most.
+        # A start that was cut off before config.yaml leaves hidden files and the card of its targets at most.
         if self.path.exists() and (
             not self.path.is_dir()
             or any(not e.name.startswith(".") and e.name != JOINT_TARGET for e in self.path.iterdir())

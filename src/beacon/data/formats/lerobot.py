@@ -127,11 +127,10 @@ class LeRobotReader(DatasetReader):
         return self._blocks(episode, name, None)
 
     def sized_blocks(self, episode: str, name: str, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
-        # Videos are brought to the size while their colours are converted, in one pass over the pixels.
         return self._blocks(episode, name, size)
 
     def _blocks(self, episode: str, name: str, size: tuple[int, int] | None) -> Iterator[NDArray[Any]]:
-        """One frame at a time: a block is the decoder's own array, not a copy of it."""
+        """One frame at a time, the decoder's own array; resized where its colours are converted."""
         feature, entry = self._feature(name), self._entry(episode)
         if not feature.is_camera:
             yield self._vectors(entry, feature)
@@ -141,22 +140,20 @@ class LeRobotReader(DatasetReader):
             clip, rows = entry.videos[feature.name], self._slice(entry)
             video = self._video(feature.name, clip)
             if video.size != shape[:2]:
-                raise self._other_size(episode, feature, (*video.size, 3), shape)
+                raise self._other_size(episode, feature.name, (*video.size, 3))
             for frame in video.frames(clip.first, clip.first + rows.stop - rows.start, size):
+                if size is None and frame.shape != shape:  # a video can change its size on the way
+                    raise self._other_size(episode, feature.name, frame.shape)
                 yield frame[None]
             return
         for picture in self._embedded(entry, feature):
             if picture.shape != shape:
-                raise self._other_size(episode, feature, picture.shape, shape)
+                raise self._other_size(episode, feature.name, picture.shape)
             yield picture[None] if size is None else resize(picture[None], size)
 
-    def _other_size(
-        self, episode: str, feature: Feature, shape: tuple[int, ...], before: tuple[int, ...]
-    ) -> UserError:
-        return UserError(
-            f"{self.path}, {episode}: '{feature.name}' has pictures of {shape}, in the episodes before it "
-            f"{before}"
-        )
+    def _other_size(self, episode: str, name: str, shape: tuple[int, ...]) -> UserError:
+        where = f"{self.path}, {episode}: '{name}'"
+        return UserError(f"{where} has pictures of {shape}, in the episodes before it {self._sizes[name]}")
 
     def length(self, episode: str) -> int:
         return self._entry(episode).length
