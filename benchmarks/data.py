@@ -31,6 +31,7 @@ from beacon.data.formats.base import WriteOptions
 
 FPS, OBS_STEPS, HORIZON, BATCH = 10, 2, 16, 64
 SIZE = 96  # what a policy sees
+PARTS = ("decode", "windows", "memory")
 
 LEROBOT = """
 import sys, time, torch
@@ -168,15 +169,21 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     parser.add_argument("--quick", action="store_true", help="smaller, for trying")
     parser.add_argument("--lerobot", help="a Python interpreter that has LeRobot")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure")
     options = parser.parse_args()
     results: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         episodes, steps = (4, 40) if options.quick else (20, 100)
-        write_folder(folder / "large", episodes, steps, (480, 640))
-        results["decode, 480 × 640 AV1"] = measure_decoding(folder / "large", 3 if options.quick else 5)
-        results["windows"] = measure_windows(folder / "large", 20 if options.quick else 200, options.lerobot)
-        results["peak memory"] = measure_memory(folder, [10, 100] if options.quick else [10, 100, 1000])
+        large = folder / "large"
+        if set(options.parts) & {"decode", "windows"}:
+            write_folder(large, episodes, steps, (480, 640))
+        if "decode" in options.parts:
+            results["decode, 480 × 640 AV1"] = measure_decoding(large, 3 if options.quick else 5)
+        if "windows" in options.parts:
+            results["windows"] = measure_windows(large, 20 if options.quick else 200, options.lerobot)
+        if "memory" in options.parts:
+            results["peak memory"] = measure_memory(folder, [10, 100] if options.quick else [10, 100, 1000])
     table = Table("what", "", "")
     for what, numbers in results.items():
         for name, value in numbers.items():
