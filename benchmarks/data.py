@@ -174,7 +174,7 @@ def main() -> None:
     results: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        episodes, steps = (4, 40) if options.quick else (20, 100)
+        episodes, steps = (4, 100) if options.quick else (20, 100)
         large = folder / "large"
         if set(options.parts) & {"decode", "windows"}:
             write_folder(large, episodes, steps, (480, 640))

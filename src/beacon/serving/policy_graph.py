@@ -103,7 +103,7 @@ class PolicyGraph(nn.Module):
         self.register_buffer("constants", torch.tensor(constants, dtype=torch.float32), persistent=False)
         # Ordinary tensors: those of inference mode cannot be traced.
         self.register_buffer("steps", torch.stack([step.clone() for step in plan.steps]), persistent=False)
-        self.noise_shape = (policy.horizon, policy.spec.action_dim)
+        self.noise_shape: tuple[int, ...] = (policy.horizon, policy.spec.action_dim)
         if self.draws_noise:
             self.noise_shape = (len(plan.timesteps), *self.noise_shape)
 

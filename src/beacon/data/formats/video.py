@@ -29,6 +29,7 @@ class VideoFile:
 
     def __init__(self, path: Path) -> None:
         import av
+        from av.video.reformatter import VideoReformatter
 
         fault = file_fault(path)
         if fault is not None:
@@ -47,7 +48,7 @@ class VideoFile:
             self._container.close()
             raise UserError(f"{path} holds video of an unknown codec, or of an impossible size")
         self._stream.thread_type = "AUTO"
-        self._reformatter = av.video.reformatter.VideoReformatter()  # keeps its tables from frame to frame
+        self._reformatter: Any = VideoReformatter()  # keeps its tables from frame to frame
         self._errors = (av.FFmpegError, OSError, ValueError, MemoryError)
         self._times: NDArray[np.int64] | None = None  # of all frames, sorted; made when it is first needed
         self._decoder = self._start()
