@@ -182,7 +182,7 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
     "no keys": ({"actions": {"keys": []}}, "actions.keys is empty"),
     "rate": ({"fps": 5}, "say how actions are resampled"),
     "rate 0": ({"fps": 0}, "must be above 0"),
-    "pose alone": ({"actions": {"pose": "observation.state"}}, "belong together"),
+    "pose alone": ({"actions": {"pose": "observation.state"}}, "belongs together"),
     "pose wide": (
         {"actions": {"pose": "observation.state", "convert": "to-delta"}},
         "more dimensions than the 3",
@@ -216,7 +216,7 @@ def test_files_that_are_no_cards(tmp_path: Path) -> None:
         ("[1, 2]", "not a dataset card"),
         ("path: 5", "a path expected"),
         ("path: gone", "no such file"),
-        ("path: card.yaml", "is a card itself"),
+        ("path: card.yaml", "is a card that names cards"),
         (bomb, "aliases"),
         ("path: !!python/object/apply:os.system ['true']", "is not YAML"),
     ):

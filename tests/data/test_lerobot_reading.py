@@ -24,6 +24,7 @@ from beacon.data import EpisodeSet, ObservationMapping
 from beacon.data.formats import FORMATS, open_dataset
 from beacon.data.formats.base import ReadOptions
 from beacon.data.formats.video import VideoFile
+from beacon.data.images import resize
 from beacon.errors import UserError
 
 LENGTHS = (7, 5, 6)
@@ -112,11 +113,11 @@ def test_video_frames_in_any_order(tmp_path: Path, b_frames: int) -> None:
     video.close()
 
 
-def test_large_episodes_come_in_blocks(tmp_path: Path) -> None:
+def test_videos_come_frame_by_frame(tmp_path: Path) -> None:
     root = write_v30(tmp_path / "data", lengths=(40, 33))
     with open_dataset(root) as reader:
         blocks = [len(block) for block in reader.blocks("episode_1", f"obs/{CAMERA}")]
-    assert blocks == [8, 8, 8, 8, 1]
+    assert blocks == [1] * 33
 
 
 def test_jpeg_2000_in_zarr(tmp_path: Path) -> None:
@@ -184,3 +185,19 @@ def test_six_digit_file_numbers(tmp_path: Path) -> None:
     (root / "data/chunk-000/file-000.parquet").rename(root / "data/chunk-000/file-000000.parquet")
     with open_dataset(root) as reader:
         assert len(reader.read("episode_2", "actions")) == 6
+
+
+def test_videos_are_decoded_to_a_size_as_pictures_are_resized(tmp_path: Path) -> None:
+    root = write_v21(tmp_path / "data")
+    small = EpisodeSet.load(root, mapping=ObservationMapping(image_size=(16, 24)))
+    whole = EpisodeSet.load(root)
+    wanted = resize(np.asarray(whole.images[CAMERA]), (16, 24)).astype(int)
+    differences = np.abs(small.images[CAMERA].astype(int) - wanted)
+    assert small.images[CAMERA].shape == wanted.shape
+    assert differences.mean() < 2 and np.quantile(differences, 0.99) < 16
+    card = tmp_path / "card.yaml"
+    card.write_text("path: data\nimage_size: [16, 24]\n")
+    np.testing.assert_array_equal(EpisodeSet.load(card).images[CAMERA], small.images[CAMERA])
+    with open_dataset(root) as reader:
+        blocks = list(reader.sized_blocks("episode_0", f"obs/{CAMERA}", (16, 24)))
+    np.testing.assert_array_equal(np.concatenate(blocks), small.images[CAMERA][: len(blocks)])

@@ -398,6 +398,11 @@ DAMAGES: list[tuple[tuple[str, ...], Any]] = [
     (("deployment",), 7),
     (("deployment", "rename"), {"a": 3}),
     (("deployment", "control_rate"), -1.0),
+    (
+        ("deployment", "action_names"),
+        ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"],
+    ),
+    (("deployment", "action_names"), "x"),
     (("format",), [1]),
 ]
 

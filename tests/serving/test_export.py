@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
+import torch
 import yaml
-from demonstrations import make_dataset
 from running_servers import serving, url
 from serving_inputs import observation
-from tiny_runs import TINY, tiny_config
+from tiny_runs import tiny_config
 
 from beacon import load_policy
 from beacon.cli.main import main
-from beacon.errors import UserError
-from beacon.serving import Client
+from beacon.errors import RunError
+from beacon.policy import DiffusionPolicy, ObservationSpec, PolicyConfig, save_policy
+from beacon.policy.config import DomainLabel
+from beacon.policy.trained import TrainedPolicy
+from beacon.serving import Client, policy_graph
 from beacon.serving.export import ExportOptions, export_policy
 from beacon.serving.protocol import fingerprint
 from beacon.training import train
@@ -33,6 +39,7 @@ def run(source: Path, target: Path, tmp_path_factory: pytest.TempPathFactory) ->
         "size": "small",
         "domain": "texture",
         "region": "train",
+        "episodes": [{"success": 1.0}, {"success": 1.0}, {"success": 1.0}, {"success": 0.0}],
         "rates": {"success": {"rate": 0.75, "episodes": 4, "wilson_95": [0.3, 0.95]}},
         "initial_states": {"sha256": "abc"},
     }
@@ -88,7 +95,6 @@ def test_what_is_wrong_is_one_line(
         ([run, tmp_path / "there"], 2, "exists already"),
         ([tmp_path / "there", tmp_path / "out"], 2, "neither a checkpoint"),
         ([run, tmp_path / "file" / "out"], 1, "cannot write"),
-        ([run, tmp_path / "out", "--onnx"], 2, "DDIM with up to 50 steps"),
         ([run], 2, "see beacon export --help"),
     ]:
         assert main(["export", *map(str, arguments)]) == code
@@ -97,30 +103,81 @@ def test_what_is_wrong_is_one_line(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "there"]
 
 
-def test_the_graph_does_what_the_policy_does(policy_folder: Path, tmp_path: Path) -> None:
-    import onnxruntime
-    import torch
+SAMPLERS: dict[str, dict[str, Any]] = {
+    "DDIM": {},
+    "DDIM, chunks predicted": {"prediction": "sample"},
+    "DDPM": {"sampler": "ddpm", "sampling_steps": 10},
+    "DDPM of fewer steps, chunks predicted": {
+        "sampler": "ddpm",
+        "sampling_steps": 5,
+        "prediction": "sample",
+    },
+    "without clipping": {"clip_sample": False},
+    "MLP": {"denoiser": "mlp"},
+}
 
-    report = export_policy(policy_folder, tmp_path / "p", ExportOptions(onnx=True))
-    assert report["onnx_difference"] < 1e-4
-    session = onnxruntime.InferenceSession(str(tmp_path / "p" / "policy.onnx"))
+
+@pytest.mark.parametrize("case", SAMPLERS)
+def test_graphs_do_what_the_policy_does(policy_folder: Path, tmp_path: Path, case: str) -> None:
     policy = load_policy(policy_folder)
-    for seed in range(3):
+    config = replace(policy.policy.config, **SAMPLERS[case])
+    _save(tmp_path / "other", policy, config, policy.spec)
+    policy = load_policy(tmp_path / "other")
+    report = export_policy(tmp_path / "other", tmp_path / "p", ExportOptions(onnx=True, torch_export=True))
+    assert set(report["differences"]) == {"policy.onnx", "policy.pt2"}
+    assert max(report["differences"].values()) < 1e-4
+    session = onnxruntime.InferenceSession(str(tmp_path / "p" / "policy.onnx"))
+    module = torch.export.load(tmp_path / "p" / "policy.pt2").module()
+    for seed in range(2):
         history = observation(seed, 2)
-        noise = torch.randn((1, 8, 2), generator=torch.Generator().manual_seed(seed)).numpy()
-        feeds = {
-            "front": history["front"][None],
-            "pose": history["pose"][None].astype(np.float32),
-            "noise": noise,
-        }
+        # As whoever has the file alone: its inputs say what noise it wants.
+        shape = next(node.shape for node in session.get_inputs() if node.name == "noise")
+        generator = torch.Generator().manual_seed(seed)
+        draws = [torch.randn((1, *shape[-2:]), generator=generator) for _ in range(np.prod(shape[:-2]))]
+        noise = torch.stack(draws, 1).reshape(shape)
+        front, pose = history["front"][None], history["pose"][None].astype(np.float32)
         policy.reset(seed)
-        want = policy.predict(history, axes="history")
-        np.testing.assert_allclose(session.run(None, feeds)[0][0], want, rtol=1e-4, atol=1e-5)
+        wanted = policy.predict(history, axes="history")
+        by_onnx = session.run(None, {"front": front, "pose": pose, "noise": noise.numpy()})[0][0]
+        by_torch = module(torch.from_numpy(front), torch.from_numpy(pose), noise)[0].detach().numpy()
+        np.testing.assert_allclose(by_onnx, wanted, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(by_torch, wanted, rtol=1e-4, atol=1e-5)
+    card = (tmp_path / "p" / "README.md").read_text()
+    assert "`policy.onnx`" in card and "`policy.pt2`" in card
 
 
-def test_a_policy_of_the_paper_cannot_be_one_graph(tmp_path: Path) -> None:
-    source = make_dataset(tmp_path / "a.hdf5", 2, steps=9)
-    train(tiny_config("source-only", source, None, policy=TINY), tmp_path / "run")
-    with pytest.raises(UserError, match="samples by ddpm in 10 steps"):
-        export_policy(tmp_path / "run", tmp_path / "out", ExportOptions(onnx=True))
-    assert not (tmp_path / "out").exists()
+def test_a_graph_is_guided_by_the_domain_label_as_the_policy_is(policy_folder: Path, tmp_path: Path) -> None:
+    policy = load_policy(policy_folder)
+    spec = replace(policy.spec, domain_label=DomainLabel(dropout=0.2, guidance=3.0))
+    _save(tmp_path / "labelled", policy, policy.policy.config, spec)
+    report = export_policy(tmp_path / "labelled", tmp_path / "p", ExportOptions(onnx=True))
+    assert report["differences"]["policy.onnx"] < 1e-4
+
+
+def test_a_graph_that_does_something_else_is_not_handed_on(
+    policy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = policy_graph.ddim_constants
+    monkeypatch.setattr(policy_graph, "ddim_constants", lambda *a: list(reversed(right(*a))))
+    with pytest.raises(RunError, match="of their range from the original's"):
+        export_policy(policy_folder, tmp_path / "p", ExportOptions(torch_export=True))
+    assert list(tmp_path.iterdir()) == []
+
+
+def _save(folder: Path, policy: TrainedPolicy, config: PolicyConfig, spec: ObservationSpec) -> None:
+    """An untrained policy of another kind, with the same normalisation."""
+    scales = policy.normalization
+    save_policy(
+        folder,
+        state=DiffusionPolicy(spec, config, seed=3).state_dict(),
+        ema_state=None,
+        spec=spec,
+        config=config,
+        normalization={
+            "actions": {"offset": scales.actions.offset.tolist(), "scale": scales.actions.scale.tolist()},
+            "proprio": {
+                name: {"offset": affine.offset.tolist(), "scale": affine.scale.tolist()}
+                for name, affine in scales.proprio.items()
+            },
+        },
+    )

@@ -350,6 +350,19 @@ def test_a_client_that_vanishes_in_mid_request(server: PolicyServer, raw: Raw) -
     raw.works()
 
 
+@pytest.mark.parametrize("reset", [True, False])
+def test_frames_that_are_cut_off(server: PolicyServer, raw: Raw, reset: bool) -> None:
+    message = pack(observation())
+    frame = b"\x82\xff" + struct.pack(">Q", len(message)) + b"\0\0\0\0" + message
+    for cut in (1, 5, 12, len(frame) - 1):
+        other = Raw(server)
+        other.connection.socket.sendall(frame[:cut])
+        if reset:
+            other.connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        other.connection.socket.close()
+        raw.works()
+
+
 def test_a_client_that_stops_reading_is_let_go(policy_folder: Path) -> None:
     limits = Limits(send_seconds=0.5, requests_per_second=1e6)
     with serving(policy_folder, limits=limits) as server:

@@ -15,6 +15,8 @@ from tiny_runs import tiny_config
 import beacon
 from beacon import load_policy
 from beacon.errors import UserError
+from beacon.serving import Limits
+from beacon.serving.protocol import describe_policy
 from beacon.training import train
 
 README = Path(__file__).parent.parent.parent / "README.md"
@@ -30,6 +32,19 @@ def test_names_before_and_after_rename_are_both_understood(target: Path, tmp_pat
     policy.reset(0)
     before = policy.act({"front_camera": image, "robot0_eef_pos": position})
     np.testing.assert_array_equal(before, after)
+
+
+def test_a_policy_knows_what_its_actions_are_called(target: Path, tmp_path: Path) -> None:
+    card = tmp_path / "card.yaml"
+    card.write_text(f"path: {target}\nrecorded_fps: 12.5\nactions: {{names: [x, y, gripper]}}\n")
+    train(tiny_config("target-only", None, card), tmp_path / "run")
+    policy = load_policy(tmp_path / "run")
+    assert policy.action_names == ("x", "y", "gripper") and policy.deployment.control_rate == 12.5
+    metadata = describe_policy(policy, seed=0, limits=Limits())
+    assert metadata["action_names"] == ["x", "y", "gripper"] and metadata["control_rate"] == 12.5
+    # Where the data do not say, they are numbered.
+    train(tiny_config("target-only", None, target), tmp_path / "other")
+    assert load_policy(tmp_path / "other").action_names == ("actions.0", "actions.1", "actions.2")
 
 
 def test_averages_that_are_nan_do_not_resume(source: Path, target: Path, tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def test_metadata_says_all_that_a_robot_must_know(client: Any, policy_folder: Pa
     assert metadata["observation"]["pose"]["also_called"] == ["observation/state"]
     expected = {"action_dim": 2, "action_horizon": 8, "action_steps": 4, "obs_steps": 2, "control_rate": 20.0}
     assert {key: metadata[key] for key in expected} == expected
+    assert metadata["action_names"] == ["actions.0", "actions.1"]  # nobody named them
     assert metadata["policy_sha256"] == fingerprint(load_policy(policy_folder))
 
 

@@ -10,7 +10,6 @@ import pytest
 from demonstrations import make_dataset
 from tiny_runs import tiny_config
 
-from beacon.cli.main import main
 from beacon.training import train
 from beacon.training.loading import load_training_sets, load_validation_set
 
@@ -34,9 +33,3 @@ def test_training_demonstrations_as_held_out_ones(tmp_path: Path) -> None:
     options = tiny_config("cotrain", source, target).data
     with pytest.warns(match="the training demonstrations"):
         load_training_sets(replace(options, validation=target))
-
-
-def test_a_second_target_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = str(make_dataset(tmp_path / "real.hdf5", 2, steps=6, seed=2))
-    assert main(["train", "--out", str(tmp_path / "run"), "--target", target, "--target", target]) == 2
-    assert "path: [A, B]" in capsys.readouterr().err

@@ -23,6 +23,9 @@ class BeaconConfig(PreTrainedConfig):
             ("VISUAL", "STATE", "ENV", "ACTION"), NormalizationMode.IDENTITY
         )
     )
+    # What the values of an action are called in the training data; lerobot-rollout sends them to the motors
+    # of these names, in whatever order the robot has them.
+    action_feature_names: list[str] | None = None
     optimizer_lr: float = 1e-4
     push_to_hub: bool = False
 

@@ -34,6 +34,7 @@ def convert(run: Path, out: Path) -> None:
         output_features={"action": PolicyFeature(FeatureType.ACTION, (spec.action_dim,))},
         device="cpu",
         description=description_text(run),
+        action_feature_names=list(trained.deployment.action_names) or None,
     )
     policy = BeaconPolicy(config)
     policy.network.load_state_dict(trained.policy.state_dict())

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.data.episodes import EpisodeSet
-from beacon.data.formats import open_dataset
 from beacon.data.success_labels import success_labels
-from beacon.errors import UserError
 
 GRID = 8  # cells of a coarse picture along either side
 FINE_GRID = 24  # of the first picture
@@ -107,10 +105,4 @@ def longest_run(flags: NDArray[np.bool_]) -> tuple[int, int]:
 
 def control_rate(episodes: EpisodeSet) -> float:
     """Control steps a second, as the dataset says, or the usual 20."""
-    if not episodes.path.exists():
-        return DEFAULT_RATE
-    try:
-        with open_dataset(episodes.path) as reader:
-            return reader.fps or DEFAULT_RATE
-    except UserError:  # it was read once already; a set in memory may be called like any file
-        return DEFAULT_RATE
+    return episodes.fps or DEFAULT_RATE

@@ -41,8 +41,8 @@ class AuditArguments:
 
     # A source dataset or a card; repeat for several sets, each is judged on its own.
     source: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="F")]
-    # Demonstrations that are taken to be sound.
-    target: Annotated[Path, tyro.conf.arg(metavar="F")]
+    # Demonstrations that are taken to be sound; repeat for several datasets of one domain.
+    target: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="F")]
     # Folder for audit.json, audit.parquet and audit.html; without it nothing is written.
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     # Print what audit.json would hold instead of tables.
@@ -111,7 +111,7 @@ def _load(options: AuditArguments) -> list[EpisodeSet]:
     mapping = ObservationMapping(
         options.cameras, options.proprio, parse_rename(options.rename), options.image_size
     )
-    return load_domains([*options.source, options.target], mapping=mapping)
+    return load_domains([*options.source, options.target], mapping=mapping, target=len(options.source))
 
 
 def _write(folder: Path, saved: SavedAudit) -> None:

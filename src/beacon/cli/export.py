@@ -22,8 +22,10 @@ class ExportCommand:
     out: tyro.conf.Positional[Path]
     # Licence of the parameters, as an SPDX name such as apache-2.0 or cc-by-4.0.
     license: str | None = None
-    # Also write the policy as one ONNX graph, compared with the original (DDIM only).
+    # Also write the policy as one ONNX graph, compared with the original.
     onnx: bool = False
+    # Also write it by torch.export, compared likewise.
+    torch_export: bool = False
 
 
 def main(arguments: list[str]) -> int:
@@ -36,8 +38,9 @@ def main(arguments: list[str]) -> int:
         return 0
     from beacon.serving.export import ExportOptions, export_policy
 
-    report = export_policy(command.run, command.out, ExportOptions(command.license, command.onnx))
+    options = ExportOptions(command.license, command.onnx, command.torch_export)
+    report = export_policy(command.run, command.out, options)
     print(f"the policy is in {command.out} (SHA-256 {report['sha256'][:16]}); loaded again, it does the same")
-    if "onnx_difference" in report:
-        print(f"policy.onnx: actions differ by at most {report['onnx_difference']:.1e} of their range")
+    for file, difference in report["differences"].items():
+        print(f"{file}: actions differ by at most {difference:.1e} of their range")
     return 0

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import AbstractContextManager, nullcontext
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,14 +47,16 @@ def main(arguments: list[str]) -> int:
             return 0
         asked, config = new, new.config()
     if asked.dry_run:
-        return _rehearse(config)
+        with _joined_for_now(choices, config) as complete:
+            return _rehearse(complete)
     folder = asked.folder
     if choices.preset == "paper" and not choices.method_said and not choices.resumes_alone:
         print(
             f"--preset paper with --method {config.method}: the paper's sizes, BEACON as we recommend it; "
             "--method beacon-paper is the paper's own"
         )
-    return _train(config, asked, folder)
+    with _joined_targets(choices, folder):
+        return _train(config, asked, folder)
 
 
 def resume_command(folder: Path) -> str:
@@ -90,6 +95,40 @@ def _train(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
         )
     print(f"the policy is in {checkpoint}; beacon.load_policy({str(folder)!r}) loads it")
     return 0
+
+
+@contextmanager
+def _joined_targets(choices: Choices, folder: Path) -> Iterator[None]:
+    """The card that joins several targets is in the run's folder; without a run nothing of it is left."""
+    from beacon.data.card_writing import write_joint_card
+    from beacon.runs import Run
+
+    card = choices.joint_target
+    if card is None or Run(folder).exists:
+        yield
+        return
+    write_joint_card(card, choices.targets)
+    try:
+        yield
+    finally:
+        if not Run(folder).exists:
+            card.unlink(missing_ok=True)
+            with suppress(OSError):  # something else is in it
+                folder.rmdir()
+
+
+@contextmanager
+def _joined_for_now(choices: Choices, config: TrainConfig) -> Iterator[TrainConfig]:
+    """The configuration with several targets joined in a temporary folder: a rehearsal writes nothing."""
+    if choices.joint_target is None:
+        yield config
+        return
+    from beacon.data.card_writing import write_joint_card
+
+    with tempfile.TemporaryDirectory() as folder:
+        card = Path(folder) / choices.joint_target.name
+        write_joint_card(card, choices.targets)
+        yield replace(config, data=replace(config.data, target=card))
 
 
 def _rehearse(config: TrainConfig) -> int:

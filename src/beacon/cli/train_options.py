@@ -15,6 +15,7 @@ from beacon.cli.train_help import DESCRIPTION
 from beacon.errors import UserError
 from beacon.methods import DEFAULT_METHOD, METHODS, AuxiliaryLoss
 from beacon.policy.config import PolicyConfig
+from beacon.runs.layout import JOINT_TARGET
 from beacon.training.config import (
     DataOptions,
     OptimizationOptions,
@@ -40,10 +41,16 @@ class Choices:
     resume: bool
     out: Path | None
     audit: Path | None  # an audit of the data that was made before
+    targets: tuple[Path, ...]  # datasets of the target domain
     data_said: bool  # --source or --target
     help: bool
     help_all: bool
     arguments: list[str]  # without the options that only the first parser knows
+
+    @property
+    def joint_target(self) -> Path | None:
+        """The card in the run's folder that joins several targets to one domain; None for a single one."""
+        return (self.out or Path()) / JOINT_TARGET if len(self.targets) > 1 else None
 
     @property
     def resumes_alone(self) -> bool:
@@ -123,14 +130,13 @@ def choose(arguments: Sequence[str]) -> Choices:
     shared = ChoiceParser()
     for option in ("--method", "--preset", "--out", "--source"):
         shared.add_argument(option)
-    shared.add_argument("--target", action="append", default=[])
+    several = ChoiceParser()  # datasets of one domain, which the second pass takes for one value said twice
+    for parser in (shared, several):
+        parser.add_argument("--target", action="append", default=[])
     shared.add_argument("--resume", action="store_true")
     said, _ = shared.take(words)
-    if len(said.target) > 1:  # of which only the last would be used
-        raise UserError(
-            "--target is given twice; several datasets are one target domain in a card: "
-            "write path: [A, B] into target.yaml and say --target target.yaml"
-        )
+    if len(said.target) > 1:
+        _, words = several.take(words)
     return Choices(
         method=said.method or DEFAULT_METHOD,
         method_said=said.method is not None,
@@ -139,6 +145,7 @@ def choose(arguments: Sequence[str]) -> Choices:
         resume=said.resume,
         out=None if said.out is None else Path(said.out),
         audit=None if asked.audit is None else Path(asked.audit),
+        targets=tuple(map(Path, said.target)),
         data_said=said.source is not None or bool(said.target),
         help=asked.help,
         help_all=asked.help_all,
@@ -181,6 +188,8 @@ def parse_new(choices: Choices) -> TrainArguments[Any]:
         )
     except parsing.UnknownOption as error:
         raise UserError(f"{error}{_other_methods(error.option, choices.method)}") from None
+    if choices.joint_target is not None:
+        parsed = replace(parsed, data=replace(parsed.data, target=choices.joint_target))
     return parsed if choices.audit is None else _with_audit(parsed, choices.audit)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -91,7 +91,12 @@ def main(arguments: list[str]) -> int:
 
 
 def _export(weights: DemonstrationWeights, options: WeightsArguments) -> None:
-    from beacon.data.weights_export import export_demonstrations, export_for_lerobot, split_weights
+    from beacon.data.weights_export import (
+        export_demonstrations,
+        export_for_lerobot,
+        has_frame_index,
+        split_weights,
+    )
 
     assert options.export is not None
     records = weights.records
@@ -107,7 +112,11 @@ def _export(weights: DemonstrationWeights, options: WeightsArguments) -> None:
         export_demonstrations(options.export.with_suffix(".demonstrations.parquet"), datasets)
         print(f"{options.export}: the weights of {len(weights.table)} windows")
         return
-    indexed = [dataset for dataset in datasets if dataset.file.is_dir() or dataset.file.suffix == ".yaml"]
+    datasets = [
+        replace(dataset, options=record.read_options)
+        for dataset, record in zip(datasets, records, strict=True)
+    ]
+    indexed = [dataset for dataset in datasets if has_frame_index(dataset)]
     if not indexed:
         raise UserError(f"{weights.run} was not trained on a LeRobot dataset; export with --format parquet")
     for path in export_for_lerobot(options.export, indexed, options.chunk_size):

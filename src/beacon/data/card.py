@@ -11,6 +11,7 @@ import yaml
 
 from beacon.data.errors import printable
 from beacon.data.resampling import Resample
+from beacon.data.rotations import Frame, RotationForm
 from beacon.errors import UserError
 from beacon.plain import from_plain, to_plain
 
@@ -44,6 +45,22 @@ class VectorCard:
 
 
 @dataclass(frozen=True)
+class RotationCard:
+    """Dimensions of an action that are an orientation."""
+
+    # Which of the action's, such as "3:6".
+    dimensions: str
+    # The orientation that a difference is from, such as robot0_eef_quat or observation.state[3:6].
+    pose: str
+    # How the action has it: axis-angle, euler-xyz (fixed axes, radians) or quaternion (x, y, z, w).
+    written: RotationForm = "axis-angle"
+    # How the pose has it.
+    pose_written: RotationForm = "quaternion"
+    # About whose axes a difference turns: the world's, as in robosuite, or the end-effector's.
+    frame: Frame = "world"
+
+
+@dataclass(frozen=True)
 class ActionCard:
     """The actions."""
 
@@ -56,16 +73,24 @@ class ActionCard:
     clip: tuple[float, float] | None = None
     # For another rate: hold (targets, velocities, grippers) or sum (differences); one word, or one a key.
     resample: Resample | tuple[Resample, ...] | None = None
-    # Absolute targets into differences from the pose, or back. By subtraction: not for rotations.
+    # Absolute targets into differences from the pose, or back.
     convert: Literal["to-delta", "to-absolute"] | None = None
-    # The pose for it, such as observation.state[0:6]; it has as many dimensions as the actions, or fewer.
+    # What is subtracted from the first dimensions for it, or added: positions or joints, such as
+    # observation.state[0:3].
     pose: str | None = None
+    # Dimensions that are orientations: they are not subtracted but turned back.
+    rotations: tuple[RotationCard, ...] = ()
+    # What the dimensions are called, for the robot's program. Left out: as the dataset calls them.
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.keys:
             raise UserError("actions.keys is empty; name at least one array")
-        if (self.convert is None) != (self.pose is None):
-            raise UserError("actions.convert and actions.pose belong together; say both or neither")
+        if (self.convert is None) != (self.pose is None and not self.rotations):
+            raise UserError(
+                "actions.convert belongs together with actions.pose, actions.rotations or both; "
+                "say what it converts, or leave all of them out"
+            )
         if self.clip is not None and not self.clip[0] < self.clip[1]:
             raise UserError(f"actions.clip {list(self.clip)}: the first number must be the smaller one")
         if isinstance(self.resample, tuple) and len(self.resample) != len(self.keys):
@@ -86,7 +111,8 @@ class Card:
     # Name for the policy -> part of an array, a list of them, or a mapping with keys, scale, offset.
     proprio: Mapping[str, str | tuple[str, ...] | VectorCard] | None = None
     actions: ActionCard = field(default_factory=ActionCard)
-    # Control steps a second that the data are brought to. Left out: as recorded.
+    # Control steps a second that the data are brought to. Left out: the target's where actions.resample says
+    # how, else as recorded.
     fps: float | None = None
     # Control steps a second of the recording, where the dataset does not say, or says something wrong.
     recorded_fps: float | None = None

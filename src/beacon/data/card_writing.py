@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from beacon.data.errors import printable
 from beacon.data.formats.base import OBSERVATION, DatasetReader
 from beacon.data.images import looks_like_camera
 from beacon.data.loading import default_proprio
+from beacon.errors import UserError
+from beacon.files import write_bytes, writing
 
 WIDEST = 64  # dimensions: wider vectors are not proposed as proprioception
 
@@ -63,6 +66,24 @@ def card_with_comments(reader: DatasetReader, path: Path | None = None) -> str:
             for d in range(width)
         ]
     return "\n".join(lines) + "\n"
+
+
+def write_joint_card(file: Path, datasets: Sequence[Path]) -> None:
+    """A card that joins datasets, or cards of them, to one domain.
+
+    Args:
+        file: to write; one that says something else is not replaced.
+        datasets: each exists.
+    """
+    for dataset in datasets:
+        if not dataset.exists():
+            raise UserError(f"{dataset} does not exist")
+    text = card_text(Card(path=tuple(dataset.resolve() for dataset in datasets)))
+    if file.exists() and file.read_text() != text:
+        raise UserError(f"{file} exists already and joins other datasets; choose another folder")
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(file, text.encode())
 
 
 def _short(key: str) -> str:

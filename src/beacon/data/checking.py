@@ -58,9 +58,12 @@ def check_files(paths: Sequence[str | Path], options: CheckOptions | None = None
     options = options or CheckOptions()
     findings: list[Finding] = []
     looks: dict[Path, _Look] = {}
-    for path in dict.fromkeys(Path(p) for p in paths):
+    files = list(dict.fromkeys(Path(p) for p in paths))
+    for path in files:
+        # As in training, cards that say how to resample are brought to the target's rate.
+        rate = None if path == files[-1] else _rate(files[-1], options)
         try:
-            with open_dataset(path, ReadOptions(options.skip_incomplete)) as reader:
+            with open_dataset(path, ReadOptions(options.skip_incomplete, rate)) as reader:
                 problems, looks[path] = _check_dataset(reader)
         except UserError as error:
             findings.append(Finding("error", path, str(error).removeprefix(str(path)).lstrip(" :,")))
@@ -71,6 +74,15 @@ def check_files(paths: Sequence[str | Path], options: CheckOptions | None = None
     if options.validation is not None:
         findings += _check_validation(options.validation, looks, options)
     return findings
+
+
+def _rate(path: Path, options: CheckOptions) -> float | None:
+    """Control steps a second of a dataset; None where it cannot be read, which is said of it later."""
+    try:
+        with open_dataset(path, ReadOptions(options.skip_incomplete)) as reader:
+            return reader.fps
+    except UserError:
+        return None
 
 
 @dataclass(frozen=True)

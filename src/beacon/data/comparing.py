@@ -121,8 +121,8 @@ def _rates(source: DomainProfile, target: DomainProfile) -> list[str]:
     if source.rate and target.rate and source.rate != target.rate:
         return [
             f"control frequencies differ ({a} {source.rate:g} Hz, {b} {target.rate:g} Hz): the same action "
-            f"chunk lasts longer in one domain; in the card of {a}, fps: {target.rate:g} and actions: "
-            "{resample: hold} (targets, velocities) or sum (differences)"
+            f"chunk lasts longer in one domain; in a card of {a}, actions: {{resample: hold}} (targets, "
+            "velocities) or sum (differences) brings it to the target's"
         ]
     return []
 

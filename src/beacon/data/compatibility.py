@@ -14,7 +14,7 @@ from beacon.data.formats.base import ACTIONS, DatasetReader, ReadOptions
 from beacon.data.images import looks_like_camera
 from beacon.data.loading import choose_keys, default_proprio, select_episodes
 from beacon.data.mapping import ObservationMapping
-from beacon.data.merging import DomainPath, domain_paths
+from beacon.data.merging import DomainPath, domain_paths, open_domain
 from beacon.data.storage import default_memory_limit
 from beacon.errors import UserError
 
@@ -38,10 +38,12 @@ def load_domains(
     memory_limit_bytes: int | None = None,
     cache_dir: str | Path | None = None,
     options: ReadOptions | None = None,
+    target: int | None = None,
 ) -> list[EpisodeSet]:
     """Load one set per domain with the observations that all of them have, and check that they fit together.
 
-    A domain is a path, or several paths that are one domain.
+    A domain is a path, or several paths that are one domain. Where one of them is the target, cards that say
+    how to resample actions, and no rate, are brought to its rate; other rates that differ are warned of.
 
     ``memory_limit_bytes`` is for all domains together: those loaded once it is used up are mapped.
     """
@@ -50,23 +52,64 @@ def load_domains(
     limits = [None] * len(files) if limits is None else limits
     resolved = resolve_mapping(paths, mapping or ObservationMapping(), options)
     free = default_memory_limit() if memory_limit_bytes is None else memory_limit_bytes
+    rates = domain_rates(paths, options)
+    rate = None if target is None else rates[target]
     sets: list[EpisodeSet] = []
-    for domain, name, mask, limit in zip(paths, _names(files, masks), masks, limits, strict=True):
+    for number, (domain, name) in enumerate(zip(paths, _names(files, masks), strict=True)):
+        own = options if number == target else replace(options or ReadOptions(), fps=rate)
         loaded = EpisodeSet.load(
             domain,
             mapping=resolved,
-            mask=mask,
-            limit=limit,
+            mask=masks[number],
+            limit=limits[number],
             memory_limit_bytes=free,
             cache_dir=cache_dir,
             name=name,
-            options=options,
+            options=own,
         )
+        if rate is not None and target is not None:
+            loaded = _compare_rates(loaded, rates[number], rate, files[target])
         if loaded.image_bytes <= free:
             free -= loaded.image_bytes
         sets.append(loaded)
     check_compatible(sets)
     return sets
+
+
+def domain_rates(paths: Sequence[DomainPath], options: ReadOptions | None = None) -> list[float | None]:
+    """The control rate of each domain as its dataset or card says it, None where it does not.
+
+    Args:
+        paths: of the domains.
+        options: how they are opened.
+    """
+    rates = []
+    for domain in paths:
+        with open_domain(domain, options) as reader:
+            rates.append(reader.fps)
+    return rates
+
+
+def _compare_rates(episodes: EpisodeSet, own: float | None, rate: float, target: Path) -> EpisodeSet:
+    """Say aloud when a domain was brought to the target's rate, or should be."""
+    if own is None or own == rate:
+        return episodes
+    if episodes.fps == rate:
+        warnings.warn(
+            f"{episodes.path.name}: brought from {own:g} Hz to {rate:g} Hz, the rate of {target.name}; "
+            "fps in its card decides otherwise",
+            DataWarning,
+            stacklevel=4,
+        )
+        return replace(episodes, brought_to=rate)
+    warnings.warn(
+        f"control rates differ: {episodes.path.name} has {own:g} Hz, {target.name} {rate:g} Hz, so the same "
+        f"action chunk lasts longer in one of them; a card of {episodes.path.name} with actions: "
+        "{resample: hold} (targets, velocities) or sum (differences) brings it to the target's rate",
+        DataWarning,
+        stacklevel=4,
+    )
+    return episodes
 
 
 def resolve_mapping(

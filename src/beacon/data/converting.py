@@ -12,8 +12,15 @@ import numpy as np
 from beacon.data.decisions import read_decisions
 from beacon.data.episodes import Episode
 from beacon.data.formats import create_dataset, open_dataset
-from beacon.data.formats.base import ACTIONS, OBSERVATION, DatasetReader, ReadOptions, WriteOptions
-from beacon.data.formats.robomimic import episode_order
+from beacon.data.formats.base import (
+    ACTIONS,
+    OBSERVATION,
+    DatasetReader,
+    ReadOptions,
+    WriteOptions,
+    numbered_actions,
+)
+from beacon.data.formats.robomimic_attributes import episode_order
 from beacon.data.loading import default_proprio, select_episodes
 from beacon.errors import UserError
 
@@ -66,10 +73,12 @@ def convert(source: str | Path, out: str | Path, options: ConvertOptions | None 
 def write_options(reader: DatasetReader, options: ConvertOptions) -> WriteOptions:
     """What the writer must know about a dataset."""
     keys = reader.observation_keys(reader.episode_names[0])
+    names = tuple(reader.dimension_names(ACTIONS) or ())
     return WriteOptions(
         fps=options.fps or reader.fps,
         env_args=reader.env_args,
         proprio=default_proprio(reader, {key: key for key in keys}),
+        action_names=() if names == numbered_actions(len(names)) else names,
         video=options.video,
         overwrite=options.overwrite,
     )

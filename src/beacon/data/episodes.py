@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,9 @@ class EpisodeSet:
     env_args: dict[str, Any]
     episode_attributes: list[dict[str, Any]]
     image_starts: NDArray[np.int64]  # (E,)
+    fps: float | None = None  # control steps a second; None: the dataset does not say
+    action_names: tuple[str, ...] = ()  # of the dimensions of actions; (): the dataset does not say
+    brought_to: float | None = None  # the target's rate, where the dataset was brought to it and says none
 
     @classmethod
     def load(
@@ -128,15 +131,13 @@ class EpisodeSet:
         lengths = self.lengths[chosen]
         firsts = np.cumsum(lengths) - lengths
         rows = np.arange(lengths.sum()) + np.repeat(self.starts[chosen] - firsts, lengths)  # (F',)
-        return EpisodeSet(
-            name=self.name,
-            path=self.path,
+        return replace(
+            self,
             episode_names=[self.episode_names[e] for e in chosen],
             lengths=lengths,
             actions=self.actions[rows],
             proprio={key: array[rows] for key, array in self.proprio.items()},
             images=dict(self.images),
-            env_args=self.env_args,
             episode_attributes=[self.episode_attributes[e] for e in chosen],
             image_starts=self.image_starts[chosen],
         )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from beacon.data.episodes import EpisodeSet
 from beacon.data.errors import listing
 from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo, DatasetReader, ReadOptions
-from beacon.data.images import image_fault, looks_like_camera, resize
+from beacon.data.images import image_fault, looks_like_camera
 from beacon.data.mapping import END_EFFECTOR, ObservationMapping
 from beacon.data.merging import DomainPath, domain_paths, open_domain
 from beacon.data.prefetching import work_ahead
@@ -29,6 +29,7 @@ from beacon.data.storage import (
 )
 from beacon.errors import UserError
 
+AHEAD = 16  # frames of a video, or larger pieces of other formats, that may wait
 WORTH_A_THREAD = 1 << 24  # bytes of images in a demonstration, from which on they are decoded ahead
 
 
@@ -167,6 +168,8 @@ def load_episodes(
             env_args=reader.env_args,
             episode_attributes=[reader.attributes(episode) for episode in episodes],
             image_starts=np.cumsum(lengths) - lengths,
+            fps=reader.fps,
+            action_names=tuple(reader.dimension_names(ACTIONS) or ()),
         )
 
 
@@ -266,8 +269,8 @@ def _image_blocks(
         raise UserError(
             f"{where} has images of {info.shape[1:]}, in the demonstrations before it {shape}{advice}"
         )
-    blocks = reader.blocks(episode, OBSERVATION + key)
+    name = OBSERVATION + key
+    blocks = reader.blocks(episode, name) if size is None else reader.sized_blocks(episode, name, size)
     if int(np.prod(info.shape, dtype=np.int64)) > WORTH_A_THREAD:
-        blocks = work_ahead(blocks)
-    for frames in blocks:
-        yield frames if size is None else resize(frames, size)
+        blocks = work_ahead(blocks, AHEAD)
+    yield from blocks

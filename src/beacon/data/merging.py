@@ -95,6 +95,10 @@ class MergedReader(DatasetReader):
         reader, own = self._place(episode)
         return reader.blocks(own, name)
 
+    def sized_blocks(self, episode: str, name: str, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
+        reader, own = self._place(episode)
+        return reader.sized_blocks(own, name, size)
+
     def attributes(self, episode: str) -> dict[str, Any]:
         reader, own = self._place(episode)
         return reader.attributes(own)

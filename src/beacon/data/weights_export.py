@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from beacon.data.errors import listing
 from beacon.data.formats import open_dataset
+from beacon.data.formats.base import ReadOptions
 from beacon.data.sample_weights import (
     PROGRESS_FILE,
     WEIGHTS_FILE,
@@ -34,6 +35,7 @@ class DatasetWeights:
     file: Path  # the dataset, or its card
     demos: tuple[str, ...]
     weights: tuple[Values, ...]  # of each demonstration, one a time step
+    options: ReadOptions = field(default_factory=ReadOptions)  # how the run opened it
 
     def __post_init__(self) -> None:
         if len(self.demos) != len(self.weights):
@@ -64,10 +66,20 @@ def split_weights(
     return parts
 
 
+def has_frame_index(dataset: DatasetWeights) -> bool:
+    """Whether the frames of a dataset are counted, as LeRobot's are.
+
+    Args:
+        dataset: one with demonstrations.
+    """
+    with open_dataset(dataset.file, dataset.options) as reader:
+        return dataset.demos[0] in reader.episode_names and reader.dataset_index(dataset.demos[0]) is not None
+
+
 def frame_weights(dataset: DatasetWeights) -> tuple[NDArray[np.int64], Values, int]:
     """Numbers of frames in the dataset's own count, their weights, and how many frames the dataset has."""
     indices, weights = [], []
-    with open_dataset(dataset.file) as reader:
+    with open_dataset(dataset.file, dataset.options) as reader:
         missing = [name for name in dataset.demos if name not in reader.episode_names]
         if missing:
             raise UserError(f"{dataset.file} has changed since the run: it has no {listing(missing)}")

@@ -107,6 +107,9 @@ def load_policy(path: str | Path, *, device: str | torch.device = "cpu", ema: bo
     config = from_plain(PolicyConfig, description["config"], f"{file}: config")
     deployment = from_plain(DeploymentInfo, description.get("deployment") or {}, f"{file}: deployment")
     _check_sizes(file, spec, config)
+    if len(deployment.action_names) not in (0, spec.action_dim):
+        named = len(deployment.action_names)
+        raise UserError(f"{file}: deployment: {named} names for {spec.action_dim} values of an action")
     try:
         normalization = Normalization.from_dict(description["normalization"], spec)
     except UserError as error:

@@ -27,12 +27,3 @@ class DeploymentInfo:
     def data_names(self, name: str) -> list[str]:
         """The names under which an observation may come: the policy's own and those of the data."""
         return [name, *sorted(key for key, renamed in self.rename.items() if renamed == name and key != name)]
-
-
-def control_rate(env_args: Mapping[str, object]) -> float | None:
-    """Actions per second, as ``env_args`` of a robomimic dataset says it; None if it does not."""
-    arguments = env_args.get("env_kwargs")
-    rate = arguments.get("control_freq") if isinstance(arguments, Mapping) else None
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0 or not math.isfinite(rate):
-        return None
-    return float(rate)

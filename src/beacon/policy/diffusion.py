@@ -165,7 +165,7 @@ class DiffusionPolicy(nn.Module):
         actions = _randn(shape, generators, self.device)
         dtype = self.denoiser.film.from_step.weight.dtype  # of the network; the chunk itself is float32
         projected = self.denoiser.project(condition.to(dtype))
-        unlabelled = self._without_label(condition.to(dtype))
+        unlabelled = self.project_unlabelled(condition.to(dtype))
         scheduler = copy.copy(plan.scheduler)
         for number, step in enumerate(plan.timesteps):
             film = self.denoiser.film.join(plan.steps[number], projected)
@@ -180,8 +180,12 @@ class DiffusionPolicy(nn.Module):
                 actions = scheduler.step(predicted, step, actions, generator=generators, return_dict=False)[0]
         return actions.clamp(-1, 1) if self.config.clip_sample else actions
 
-    def _without_label(self, condition: Tensor) -> Tensor | None:
-        """The same observations without their domain label, projected, where it guides (`DomainLabel`)."""
+    def project_unlabelled(self, condition: Tensor) -> Tensor | None:
+        """The same observations without their domain label, projected, where it guides (`DomainLabel`).
+
+        Args:
+            condition: (B, C), ``Encoding.observation``.
+        """
         if self.encoder.guidance == 1:
             return None
         observed = condition[:, : -self.encoder.label_dim]

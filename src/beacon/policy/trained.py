@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from beacon.data.formats.base import numbered_actions
 from beacon.errors import RunError, UserError
 from beacon.policy.config import ObservationSpec
 from beacon.policy.deployment import DeploymentInfo
@@ -108,6 +109,11 @@ class TrainedPolicy:
     def observation_keys(self) -> list[str]:
         """What ``act`` needs; other keys are ignored."""
         return self.spec.camera_names + self.spec.proprio_names
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """A name for every value of an action: as the data call it, else its number."""
+        return self.deployment.action_names or numbered_actions(self.spec.action_dim)
 
     @property
     def obs_steps(self) -> int:

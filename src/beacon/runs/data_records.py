@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.data import EpisodeSet
+from beacon.data.formats.base import ReadOptions
 from beacon.errors import UserError
-from beacon.plain import from_plain, to_plain
+from beacon.plain import OMIT_DEFAULT, from_plain, to_plain
 from beacon.runs.reading import damaged, read_json
 
 
@@ -29,6 +30,13 @@ class DomainRecord:
     actions: str  # hash of all actions
     frames: str  # hash of the first image of every demonstration, as the policy sees it
     is_target: bool
+    # The target's control rate, where the dataset was brought to it and does not say so itself.
+    fps: float | None = field(default=None, metadata=OMIT_DEFAULT)
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """How the dataset is opened to be what the run was trained on."""
+        return ReadOptions(fps=self.fps)
 
     @classmethod
     def of(cls, episodes: EpisodeSet, *, is_target: bool) -> DomainRecord:
@@ -49,6 +57,7 @@ class DomainRecord:
             actions=hash_actions([episodes.actions]),
             frames=frames.hexdigest(),
             is_target=is_target,
+            fps=episodes.brought_to,
         )
 
     def difference(self, other: DomainRecord) -> str | None:

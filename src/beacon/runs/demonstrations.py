@@ -36,7 +36,7 @@ class Demonstrations:
             record: the domain, from the run's data.json.
         """
         path = Path(record.file)
-        with open_dataset(path) as reader:
+        with open_dataset(path, record.read_options) as reader:
             _check_names(reader, record)
             lengths = tuple(int(reader.info(name, "actions").shape[0]) for name in record.demos)
             if lengths != record.lengths:
@@ -72,7 +72,7 @@ def check_unchanged(file: Path, record: DomainRecord) -> None:
             f"{file}: the dataset that the run was trained on is not there any more; "
             "say where it is now with --source-file"
         )
-    with open_dataset(file) as reader:
+    with open_dataset(file, record.read_options) as reader:
         _check_names(reader, record)
         if hash_actions([reader.read(name, "actions") for name in record.demos]) != record.actions:
             raise UserError(f"{file} has changed since the run: the weights are of other actions")

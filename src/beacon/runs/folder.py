@@ -14,7 +14,16 @@ from beacon.errors import UserError
 from beacon.files import sync, write_bytes, writing
 from beacon.runs.checkpoints import Checkpoints
 from beacon.runs.data_records import DomainRecord, read_records, to_json
-from beacon.runs.layout import CHECKPOINTS, CONFIG, DATA, LOCK, METRICS, REFERENCES, WEIGHTS
+from beacon.runs.layout import (
+    CHECKPOINTS,
+    CONFIG,
+    DATA,
+    JOINT_TARGET,
+    LOCK,
+    METRICS,
+    REFERENCES,
+    WEIGHTS,
+)
 from beacon.runs.lock import exclusive
 from beacon.runs.metrics import lines_until
 from beacon.runs.run import Run
@@ -43,9 +52,10 @@ class RunFolder:
 
     def check_free(self) -> None:
         """Refuse a folder that has something in it; a run is never overwritten."""
-        # A start that was cut off before config.yaml leaves hidden files at most.
+        # A start that was cut off before config.yaml leaves hidden files and the card of its targets at most.
         if self.path.exists() and (
-            not self.path.is_dir() or any(not entry.name.startswith(".") for entry in self.path.iterdir())
+            not self.path.is_dir()
+            or any(not e.name.startswith(".") and e.name != JOINT_TARGET for e in self.path.iterdir())
         ):
             advice = "say --resume to go on with it, or choose another --out"
             raise UserError(

@@ -1,6 +1,7 @@
 """Names of the files and folders of a run.
 
 config.yaml                      everything that decides the run, as plain values
+target.yaml                      card that joins several targets to one domain, where there are several
 data.json                        which demonstrations it was trained on
 provenance.json                  software and machine of every session that trained it
 metrics.jsonl                    a line for every logged step, refresh and validation
@@ -24,6 +25,7 @@ CHECKPOINTS, WEIGHTS, EVALUATIONS, REFERENCES, REPORT = (
     "references",
     "report",
 )
+JOINT_TARGET = "target.yaml"
 LAST = "last"  # in CHECKPOINTS
 DESCRIPTION = "policy.json"  # in a checkpoint
 EPISODES = "episodes.parquet"  # in WEIGHTS

@@ -9,6 +9,12 @@ import yaml
 
 from beacon.policy.trained import TrainedPolicy
 
+ONNX, TORCH = "policy.onnx", "policy.pt2"
+GRAPHS = {
+    ONNX: "observation and noise to actions as one ONNX graph",
+    TORCH: "the same for `torch.export.load`",
+}
+
 
 def write_card(
     name: str, policy: TrainedPolicy, provenance: Mapping[str, Any], report: Mapping[str, Any]
@@ -64,7 +70,7 @@ def _shapes(policy: TrainedPolicy) -> str:
         shape = policy.spec.cameras[key] if image else (policy.spec.proprio[key],)
         others = ", ".join(policy.deployment.data_names(key)[1:]) or "–"
         rows.append((key, " × ".join(map(str, shape)), "uint8 image" if image else "float32", others))
-    names = ", ".join(policy.deployment.action_names) or "names not stated"
+    names = ", ".join(policy.action_names)
     rows.append(("action", str(policy.spec.action_dim), "float32", names))
     rate = policy.deployment.control_rate
     return _table(rows) + f"\n\nControl rate: {f'{rate:g} actions per second' if rate else 'not stated'}."
@@ -95,10 +101,10 @@ def _files(provenance: Mapping[str, Any], report: Mapping[str, Any]) -> str:
         "- `policy.json`, `policy.safetensors`: the policy; nothing that runs code when it is read",
         "- `provenance.json`: where it comes from, with whole hashes",
     ]
-    if "onnx_difference" in report:
+    for file, difference in (report.get("differences") or {}).items():
         lines.append(
-            "- `policy.onnx`: the policy as one graph; actions differ from the original's by at most "
-            f"{report['onnx_difference']:.1e} of their range"
+            f"- `{file}`: {GRAPHS[file]}; actions differ from the original's by at most "
+            f"{difference:.1e} of their range"
         )
     return "\n".join(lines) + f"\n\nSHA-256 of the policy: `{provenance['policy_sha256']}`"
 

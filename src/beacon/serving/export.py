@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beacon import __version__
 from beacon.errors import RunError, UserError
@@ -23,11 +22,12 @@ from beacon.files import sync, writing
 from beacon.policy import load_policy, save_policy
 from beacon.policy.checkpoint import find_checkpoint, read_description
 from beacon.policy.trained import TrainedPolicy
-from beacon.serving.card import write_card
+from beacon.serving.card import ONNX, TORCH, write_card
+from beacon.serving.example import example_observation
 from beacon.serving.protocol import fingerprint
-from beacon.serving.provenance import read_provenance
+from beacon.serving.provenance import PROVENANCE, read_provenance
 
-PROVENANCE, CARD, ONNX = "provenance.json", "README.md", "policy.onnx"
+CARD = "README.md"
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class ExportOptions:
 
     license: str | None = None  # of the parameters, as an SPDX name; None: not stated
     onnx: bool = False  # also write the policy as one ONNX graph
+    torch_export: bool = False  # and as one of torch.export
 
 
 def export_policy(run: Path, out: Path, options: ExportOptions) -> dict[str, Any]:
@@ -47,7 +48,8 @@ def export_policy(run: Path, out: Path, options: ExportOptions) -> dict[str, Any
         options: licence and further formats.
 
     Returns:
-        What was compared: ``sha256`` of the policy and, with ONNX, the largest difference of an action.
+        What was compared: ``sha256`` of the policy, and ``differences``, the largest one of an action by the
+        name of a graph's file.
     """
     if out.exists() or out.is_symlink():
         raise UserError(f"{out}: exists already; choose another folder")
@@ -75,10 +77,7 @@ def export_policy(run: Path, out: Path, options: ExportOptions) -> dict[str, Any
                 deployment=policy.deployment,
             )
             _compare(policy, temporary)
-            if options.onnx:
-                from beacon.serving.onnx_export import export_onnx
-
-                report["onnx_difference"] = export_onnx(policy, temporary / ONNX)
+            report["differences"] = _export_graphs(policy, temporary, options)
             (temporary / PROVENANCE).write_text(json.dumps(provenance, indent=2) + "\n")
             (temporary / CARD).write_text(write_card(out.name, policy, provenance, report))
             for file in temporary.iterdir():
@@ -90,16 +89,18 @@ def export_policy(run: Path, out: Path, options: ExportOptions) -> dict[str, Any
     return report
 
 
-def example_observation(policy: TrainedPolicy, seed: int = 0) -> dict[str, NDArray[Any]]:
-    """A random observation of one step, within what was seen in training."""
-    rng = np.random.default_rng(seed)
-    observation: dict[str, NDArray[Any]] = {
-        name: rng.integers(0, 256, shape, dtype=np.uint8) for name, shape in policy.spec.cameras.items()
-    }
-    for name, size in policy.spec.proprio.items():
-        affine = policy.normalization.proprio[name]
-        observation[name] = affine.offset.numpy() + affine.scale.numpy() * rng.uniform(-1, 1, size)
-    return observation
+def _export_graphs(policy: TrainedPolicy, folder: Path, options: ExportOptions) -> dict[str, float]:
+    """Write the graphs that are asked for; the largest difference of an action by name of the file."""
+    if not (options.onnx or options.torch_export):
+        return {}
+    from beacon.serving.graph_export import export_onnx, export_torch
+
+    differences = {}
+    if options.onnx:
+        differences[ONNX] = export_onnx(policy, folder / ONNX)
+    if options.torch_export:
+        differences[TORCH] = export_torch(policy, folder / TORCH)
+    return differences
 
 
 def _compare(policy: TrainedPolicy, folder: Path) -> None:

@@ -85,7 +85,7 @@ def describe_policy(policy: TrainedPolicy, *, seed: int, limits: Limits) -> dict
         "policy_sha256": fingerprint(policy),
         "observation": observation,
         "action_dim": spec.action_dim,
-        "action_names": list(deployment.action_names),
+        "action_names": list(policy.action_names),
         "action_horizon": policy.horizon,
         "action_steps": policy.action_steps,
         "obs_steps": policy.obs_steps,

@@ -2,96 +2,83 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
+from beacon.errors import UserError
+from beacon.runs import Evaluation, Run
+from beacon.runs.evaluations import read_evaluation
+from beacon.runs.layout import DATA
+from beacon.runs.reading import read_json
 
-LARGEST_FILE = 2**26  # bytes of a result or a list of demonstrations
+PROVENANCE = "provenance.json"  # of an exported policy
+PARTS = ("training", "data", "success")
 
 
-def read_provenance(run: Path, checkpoint: Path) -> dict[str, Any]:
-    """What is known of a policy; parts that the folder does not have are left out.
+def read_provenance(folder: Path, checkpoint: Path) -> dict[str, Any]:
+    """What is known of a policy; parts that its folder does not have, or that are damaged, are left out.
 
     Args:
-        run: a run folder, or a checkpoint or exported policy, which brings its own provenance.json.
+        folder: a run folder, or a checkpoint or exported policy, which brings its own provenance.json.
         checkpoint: the folder of the policy itself.
     """
-    exported = _mapping(_read_json(checkpoint / "provenance.json"))
-    if exported:
-        return {key: exported[key] for key in ("training", "data", "success") if key in exported}
-    folder = run if (run / "data.json").is_file() else checkpoint.parent.parent
-    provenance: dict[str, Any] = {}
-    if training := _training(folder, checkpoint):
-        provenance["training"] = training
-    if data := _data(folder):
-        provenance["data"] = data
-    if success := _success(folder):
-        provenance["success"] = success
-    return provenance
+    with suppress(FileNotFoundError, UserError):
+        exported = read_json(checkpoint / PROVENANCE)
+        if isinstance(exported, Mapping) and exported:
+            return {key: exported[key] for key in PARTS if key in exported}
+    run = Run(folder if (folder / DATA).is_file() else checkpoint.parent.parent)
+    parts = {"training": _training(run, checkpoint), "data": _data(run), "success": _success(run)}
+    return {name: value for name, value in parts.items() if value}
 
 
-def _training(folder: Path, checkpoint: Path) -> dict[str, Any]:
+def _training(run: Run, checkpoint: Path) -> dict[str, Any]:
     try:
-        config = yaml.safe_load((folder / "config.yaml").read_text())
-    except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError):
-        config = None
-    config = _mapping(config)
-    optimization = _mapping(config.get("optimization"))
-    known = {
-        "method": config.get("method"),
-        "preset": config.get("preset"),
-        "seed": optimization.get("seed"),
-        "steps": _mapping(_read_json(checkpoint / "trainer.json")).get("step"),
-    }
+        known = {
+            "method": run.config.get("method"),
+            "preset": run.config.get("preset"),
+            "seed": run.option("optimization", "seed"),
+            "steps": int(checkpoint.name) if checkpoint.name.isdecimal() else None,
+        }
+    except UserError:
+        return {}
     return {key: value for key, value in known.items() if value is not None}
 
 
-def _data(folder: Path) -> list[dict[str, Any]]:
+def _data(run: Run) -> list[dict[str, Any]]:
     """Name, role, size and hashes of every domain; no paths, which are nobody else's business."""
-    records = _read_json(folder / "data.json")
-    entries = []
-    for record in records if isinstance(records, list) else []:
-        record = _mapping(record)
-        demos = record.get("demos")
-        entries.append(
-            {
-                "name": str(record.get("name", "")),
-                "role": "target" if record.get("is_target") else "source",
-                "demonstrations": len(demos) if isinstance(demos, list) else None,
-                "actions_sha256": str(record.get("actions", "")),
-                "first_frames_sha256": str(record.get("frames", "")),
-            }
-        )
-    return entries
+    try:
+        records = run.domains
+    except UserError:
+        return []
+    return [
+        {
+            "name": record.name,
+            "role": "target" if record.is_target else "source",
+            "demonstrations": len(record.demos),
+            "actions_sha256": record.actions,
+            "first_frames_sha256": record.frames,
+        }
+        for record in records
+    ]
 
 
-def _success(folder: Path) -> list[dict[str, Any]]:
+def _success(run: Run) -> list[dict[str, Any]]:
     """Success rates of ``beacon evaluate``, one entry a result file and criterion."""
-    rows = []
-    for file in sorted((folder / "eval").glob("*.json")):
-        result = _mapping(_read_json(file))
-        for criterion, rate in sorted(_mapping(result.get("rates")).items()):
-            rate = _mapping(rate)
-            if not isinstance(rate.get("rate"), int | float):
-                continue
-            where = {key: str(result.get(key, "")) for key in ("task", "size", "domain", "region")}
-            states = _mapping(result.get("initial_states")).get("sha256")
-            numbers = {key: rate.get(key) for key in ("rate", "episodes", "wilson_95")}
-            rows.append({**where, "criterion": str(criterion), **numbers, "states_sha256": states})
+    rows: list[dict[str, Any]] = []
+    for file in run.evaluation_files:
+        with suppress(UserError):  # a damaged result is no reason to keep a policy back
+            rows += _rates(read_evaluation(file))
     return rows
 
 
-def _read_json(file: Path) -> Any:
-    try:
-        if file.stat().st_size > LARGEST_FILE:
-            return None
-        return json.loads(file.read_text())
-    except (OSError, ValueError, RecursionError):
-        return None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _rates(evaluation: Evaluation) -> list[dict[str, Any]]:
+    where = dict(zip(("task", "size", "domain", "region"), evaluation.setting, strict=True))
+    states = evaluation.result.get("initial_states", {}).get("sha256")
+    rows = []
+    for criterion, rate in sorted(evaluation.result["rates"].items()):
+        if isinstance(rate, Mapping) and isinstance(rate.get("rate"), int | float):
+            numbers = {key: rate.get(key) for key in ("rate", "episodes", "wilson_95")}
+            rows.append({**where, "criterion": str(criterion), **numbers, "states_sha256": states})
+    return rows

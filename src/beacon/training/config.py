@@ -29,7 +29,7 @@ class DataOptions:
 
     # Source demonstrations; repeat the option for several source domains.
     source: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction] = ()
-    # Target demonstrations.
+    # Target demonstrations; repeat the option for several datasets of the one target domain.
     target: Path | None = None
     # Only the demonstrations under mask/<key> of the source files.
     source_mask: str | None = None

@@ -17,10 +17,11 @@ from beacon.data import (
     parse_rename,
 )
 from beacon.data.domains import Domains
+from beacon.data.formats.base import ReadOptions
 from beacon.data.merging import hold_out, validation_share, warn_if_seen
 from beacon.errors import UserError
 from beacon.policy import ObservationSpec, PolicyConfig
-from beacon.policy.deployment import DeploymentInfo, control_rate
+from beacon.policy.deployment import DeploymentInfo
 from beacon.training.config import DataOptions
 
 
@@ -65,7 +66,12 @@ def load_training_sets(options: DataOptions) -> list[EpisodeSet]:
         raise UserError("there is nothing to train on; say --source FILE and --target FILE")
     memory = None if options.memory_limit is None else int(options.memory_limit * 2**30)
     sets = load_domains(
-        paths, mapping=_mapping(options), masks=masks, limits=limits, memory_limit_bytes=memory
+        paths,
+        mapping=_mapping(options),
+        masks=masks,
+        limits=limits,
+        memory_limit_bytes=memory,
+        target=None if options.target is None else len(paths) - 1,
     )
     share = None if options.validation is None else validation_share(options.validation)
     if options.target is not None and share is not None:
@@ -96,7 +102,7 @@ def load_validation_set(path: Path, options: DataOptions, like: EpisodeSet) -> E
     mapping = replace(_mapping(options), cameras=tuple(like.images), proprio=tuple(like.proprio))
     share = validation_share(path)
     if share is None:
-        held_out = EpisodeSet.load(path, mapping=mapping)
+        held_out = EpisodeSet.load(path, mapping=mapping, options=ReadOptions(fps=like.fps))
     elif options.target is None:
         raise UserError(f"--validation {share:g}: a share of the target's demonstrations; say --target FILE")
     else:
@@ -122,7 +128,7 @@ def observation_spec(episodes: EpisodeSet) -> ObservationSpec:
 
 def deployment_info(options: DataOptions, target: EpisodeSet) -> DeploymentInfo:
     """What the policy's checkpoint says of names and control rate in the data."""
-    return DeploymentInfo(rename=parse_rename(options.rename), control_rate=control_rate(target.env_args))
+    return DeploymentInfo(parse_rename(options.rename), target.fps, target.action_names)
 
 
 def _mapping(options: DataOptions) -> ObservationMapping:

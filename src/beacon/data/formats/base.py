@@ -44,6 +44,32 @@ class ReadOptions:
 
     # Leave out episodes whose files are missing, instead of refusing the dataset.
     skip_incomplete: bool = False
+    # Control steps a second of the target; cards that say how to resample, and no rate, bring theirs to it.
+    fps: float | None = None
+
+
+def numbered_actions(width: int) -> tuple[str, ...]:
+    """What the dimensions of actions are called where nobody named them.
+
+    Args:
+        width: how many there are.
+    """
+    return tuple(f"{ACTIONS}.{number}" for number in range(width))
+
+
+def join_blocks(blocks: Iterator[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Pictures that come in pieces, as one array.
+
+    Args:
+        blocks: (t, H, W, C) each.
+        shape: of all of them, (T, H, W, C).
+    """
+    frames: NDArray[np.uint8] = np.empty(shape, np.uint8)
+    start = 0
+    for block in blocks:
+        frames[start : start + len(block)] = block
+        start += len(block)
+    return frames
 
 
 class DatasetReader(ABC):
@@ -83,6 +109,19 @@ class DatasetReader(ABC):
     def blocks(self, episode: str, name: str) -> Iterator[NDArray[Any]]:
         """The same as `read` in pieces, one after the other in time, for arrays that are large."""
         yield self.read(episode, name)
+
+    def sized_blocks(self, episode: str, name: str, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
+        """The pictures of a camera in another size, in pieces; for formats that decode to a size.
+
+        Args:
+            episode: which.
+            name: of the camera's array.
+            size: height and width.
+        """
+        from beacon.data.images import resize
+
+        for block in self.blocks(episode, name):
+            yield resize(block, size)
 
     def length(self, episode: str) -> int:
         """Number of time steps, as cheaply as the format can say; 0 where there are no actions."""
@@ -162,6 +201,7 @@ class WriteOptions:
     env_args: Mapping[str, Any] | None = None  # how to rebuild the environment
     attributes: Mapping[str, Any] | None = None  # of the whole dataset
     proprio: tuple[str, ...] = ()  # observations that are proprioception
+    action_names: tuple[str, ...] = ()  # of the dimensions of actions; (): not known
     video: bool = True  # images as video, where the format knows it; False: every image as it is
     overwrite: bool = False  # replace a dataset that is there
 

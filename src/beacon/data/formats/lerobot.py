@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +12,6 @@ from numpy.typing import NDArray
 from beacon.data.errors import printable
 from beacon.data.formats import parquet_tables as tables
 from beacon.data.formats.base import (
-    ACTIONS,
     OBSERVATION,
     ArrayInfo,
     DatasetReader,
@@ -23,28 +20,30 @@ from beacon.data.formats.base import (
     Problem,
     ReadOptions,
     WriteOptions,
+    join_blocks,
+)
+from beacon.data.formats.lerobot_contents import (
+    array_names,
+    complete_episodes,
+    episode_masks,
+    numpy_name,
+    read_extra,
+    short_name,
 )
 from beacon.data.formats.lerobot_features import origins
 from beacon.data.formats.lerobot_metadata import (
-    INDEX_COLUMNS,
     Clip,
     EpisodeEntry,
     Feature,
     describe_features,
-    incomplete,
     read_metadata,
 )
+from beacon.data.formats.lerobot_pictures import embedded_pictures
 from beacon.data.formats.video import VideoFile
+from beacon.data.images import resize
 from beacon.errors import UserError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-BLOCK = 8  # frames that are decoded at a time
 STATE = "observation.state"
-# Numbers about an episode that nobody observes.
-NOT_OBSERVED = ("next.", "annotation.", "reward", "done", "success")
-EXTRA_FILE = "meta/beacon.json"  # what the format has no place for, written by our own writer
 
 
 def probe(path: Path) -> bool:
@@ -82,11 +81,12 @@ class LeRobotReader(DatasetReader):
         self._sizes: dict[str, tuple[int, int, int]] = {}
         self._widths: dict[str, tuple[int, ...]] = {}
         self._rows: dict[str, slice] = {}
-        self._episodes = {e.name: e for e in self._complete((options or ReadOptions()).skip_incomplete)}
+        skip = (options or ReadOptions()).skip_incomplete
+        self._episodes = {e.name: e for e in complete_episodes(path, self.meta, skip=skip)}
         self.episode_names = list(self._episodes)
-        self._extra = self._read_extra()
-        self.masks = self._splits()
-        self._names = self._array_names()
+        self._extra = read_extra(path)
+        self.masks = episode_masks(self.meta, self.entries, self._extra)
+        self._names = array_names(self.meta.features)
         self.proprio_keys = (STATE,) if OBSERVATION + STATE in self._names else ()
         env_args = self._extra.get("env_args")
         self.env_args = env_args if isinstance(env_args, dict) else {}
@@ -106,7 +106,7 @@ class LeRobotReader(DatasetReader):
         length = rows.stop - rows.start
         if feature.is_camera:
             return ArrayInfo((length, *self._frame_size(entry, feature)), np.dtype(np.uint8))
-        return ArrayInfo((length, *self._shape(entry, feature)), _dtype(feature))
+        return ArrayInfo((length, *self._shape(entry, feature)), np.dtype(numpy_name(feature.dtype)))
 
     def read(self, episode: str, name: str) -> NDArray[Any]:
         feature, entry = self._feature(name), self._entry(episode)
@@ -121,38 +121,39 @@ class LeRobotReader(DatasetReader):
                     f"{self.path}, {episode}: {clip.path.relative_to(self.path)} has {there} frames, "
                     f"but {clip.first + info.shape[0]} are needed"
                 )
-        frames: NDArray[np.uint8] = np.empty(info.shape, np.uint8)
-        start = 0
-        for block in self.blocks(episode, name):
-            frames[start : start + len(block)] = block
-            start += len(block)
-        return frames
+        return join_blocks(self.blocks(episode, name), info.shape)
 
     def blocks(self, episode: str, name: str) -> Iterator[NDArray[Any]]:
+        return self._blocks(episode, name, None)
+
+    def sized_blocks(self, episode: str, name: str, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
+        return self._blocks(episode, name, size)
+
+    def _blocks(self, episode: str, name: str, size: tuple[int, int] | None) -> Iterator[NDArray[Any]]:
+        """One frame at a time, the decoder's own array; resized where its colours are converted."""
         feature, entry = self._feature(name), self._entry(episode)
         if not feature.is_camera:
             yield self._vectors(entry, feature)
             return
-        pictures = (
-            self._decoded(entry, feature) if feature.dtype == "video" else self._embedded(entry, feature)
-        )
         shape = self._frame_size(entry, feature)
-        block: NDArray[np.uint8] = np.empty((BLOCK, *shape), np.uint8)
-        filled = 0
-        for picture in pictures:
+        if feature.dtype == "video":
+            clip, rows = entry.videos[feature.name], self._slice(entry)
+            video = self._video(feature.name, clip)
+            if video.size != shape[:2]:
+                raise self._other_size(episode, feature.name, (*video.size, 3))
+            for frame in video.frames(clip.first, clip.first + rows.stop - rows.start, size):
+                if size is None and frame.shape != shape:  # a video can change its size on the way
+                    raise self._other_size(episode, feature.name, frame.shape)
+                yield frame[None]
+            return
+        for picture in self._embedded(entry, feature):
             if picture.shape != shape:
-                raise UserError(
-                    f"{self.path}, {episode}: '{feature.name}' has pictures of {picture.shape}, "
-                    f"in the episodes before it {shape}"
-                )
-            block[filled] = picture
-            filled += 1
-            if filled == BLOCK:
-                yield block
-                block = np.empty((BLOCK, *shape), np.uint8)  # the other may be kept
-                filled = 0
-        if filled:
-            yield block[:filled]
+                raise self._other_size(episode, feature.name, picture.shape)
+            yield picture[None] if size is None else resize(picture[None], size)
+
+    def _other_size(self, episode: str, name: str, shape: tuple[int, ...]) -> UserError:
+        where = f"{self.path}, {episode}: '{name}'"
+        return UserError(f"{where} has pictures of {shape}, in the episodes before it {self._sizes[name]}")
 
     def length(self, episode: str) -> int:
         return self._entry(episode).length
@@ -187,7 +188,7 @@ class LeRobotReader(DatasetReader):
             values = self.read(episode, name)
             parts = origins(self._extra, feature)
             if not parts:
-                arrays[_short(name, self._names)] = values
+                arrays[short_name(name, self._names)] = values
             flat = values.reshape(len(values), -1)
             for part in parts:
                 if feature.is_camera:
@@ -218,56 +219,6 @@ class LeRobotReader(DatasetReader):
         """What `beacon data convert` noted beside the dataset."""
         return self._extra
 
-    def _complete(self, skip: bool) -> list[EpisodeEntry]:
-        checked: dict[Path, str | None] = {}
-        faults = {e.name: incomplete(self.path, e, checked) for e in self.meta.episodes}
-        broken = {name: fault for name, fault in faults.items() if fault is not None}
-        if broken and not skip:
-            name, fault = next(iter(broken.items()))
-            raise UserError(
-                f"{self.path} is incomplete: {len(broken)} of {len(faults)} episodes lack a file; "
-                f"{name}: {fault}; "
-                "get what is missing, or leave such episodes out with --skip-incomplete"
-            )
-        whole = [e for e in self.meta.episodes if e.name not in broken and e.length > 0]
-        if broken and not whole:
-            raise UserError(f"{self.path}: every episode is incomplete; {next(iter(broken.values()))}")
-        return whole
-
-    def _splits(self) -> dict[str, list[str]]:
-        masks = {}
-        # Our writer notes masks of its own; its one split is everything, which is no mask.
-        splits = {} if "masks" in self._extra else self.meta.splits
-        for name, text in splits.items():
-            start, colon, stop = text.partition(":")
-            if colon and start.isdecimal() and stop.isdecimal() and len(start + stop) < 20:
-                chosen = [e.name for e in self.entries if int(start) <= e.index < int(stop)]
-                if chosen:
-                    masks[name] = chosen
-        noted = self._extra.get("masks")
-        for name, numbers in noted.items() if isinstance(noted, dict) else ():
-            wanted = (
-                set(numbers) if isinstance(numbers, list) and all(type(n) is int for n in numbers) else set()
-            )
-            masks[name] = [e.name for e in self.entries if e.index in wanted]
-        return {name: members for name, members in masks.items() if members}
-
-    def _array_names(self) -> dict[str, Feature]:
-        """Name for everybody else -> feature."""
-        names = {}
-        for name, feature in self.meta.features.items():
-            if name in INDEX_COLUMNS or feature.depth or feature.dtype == "string":
-                continue
-            if not feature.is_camera and np.dtype(_known(feature.dtype)).kind not in "biuf":
-                continue
-            if name in ("action", "actions") and ACTIONS not in names:
-                names[ACTIONS] = feature
-            elif name.startswith(NOT_OBSERVED):
-                names[name] = feature
-            else:
-                names[OBSERVATION + name] = feature
-        return names
-
     def _feature(self, name: str) -> Feature:
         if name not in self._names:
             raise UserError(
@@ -296,25 +247,21 @@ class LeRobotReader(DatasetReader):
             self._rows[entry.name] = rows
         return self._rows[entry.name]
 
-    def _vectors(self, entry: EpisodeEntry, feature: Feature) -> NDArray[Any]:
-        rows = self._slice(entry)
+    def _vectors(self, entry: EpisodeEntry, feature: Feature, rows: slice | None = None) -> NDArray[Any]:
+        """Numbers of an episode (T, ...), of all its rows or of some."""
+        rows = rows or self._slice(entry)
         where = f"{self.path}, {entry.name}: '{printable(feature.name)}'"
         array = tables.to_array(self._columns.read(entry.data, feature.name, rows), where)
         shape = feature.shape or (1,)
-        if array.shape[1:] != shape and (array.shape[1:] or (1,)) != shape:
+        if (array.shape[1:] or (1,)) != shape:
             raise UserError(f"{where} has {array.shape[1:] or (1,)} a step, info.json says {feature.shape}")
         return array.reshape(len(array), *shape)
 
     def _shape(self, entry: EpisodeEntry, feature: Feature) -> tuple[int, ...]:
         """Shape of one step, as the data have it: room is made for it."""
         if feature.name not in self._widths:
-            rows = self._slice(entry)
-            column = self._columns.read(entry.data, feature.name, slice(rows.start, rows.start + 1))
-            where = f"{self.path}, {entry.name}: '{printable(feature.name)}'"
-            shape = tables.to_array(column, where).shape[1:] or (1,)
-            if shape != (feature.shape or (1,)):
-                raise UserError(f"{where} has {shape} a step, info.json says {feature.shape}")
-            self._widths[feature.name] = shape
+            first = self._slice(entry).start
+            self._widths[feature.name] = self._vectors(entry, feature, slice(first, first + 1)).shape[1:]
         return self._widths[feature.name]
 
     def _frame_size(self, entry: EpisodeEntry, feature: Feature) -> tuple[int, int, int]:
@@ -342,69 +289,10 @@ class LeRobotReader(DatasetReader):
             self._videos[key] = VideoFile(clip.path)
         return self._videos[key]
 
-    def _decoded(self, entry: EpisodeEntry, feature: Feature) -> Iterator[NDArray[np.uint8]]:
-        clip, rows = entry.videos[feature.name], self._slice(entry)
-        return self._video(feature.name, clip).frames(clip.first, clip.first + rows.stop - rows.start)
-
     def _embedded(
         self, entry: EpisodeEntry, feature: Feature, most: int | None = None
     ) -> Iterator[NDArray[np.uint8]]:
         rows = self._slice(entry)
         stop = rows.stop if most is None else min(rows.stop, rows.start + most)
-        column: pa.ChunkedArray = self._columns.read(entry.data, feature.name, slice(rows.start, stop))
-        where = f"{self.path}, {entry.name}: '{printable(feature.name)}'"
-        for chunk in column.chunks:
-            for scalar in chunk:
-                value = scalar.as_py()
-                content = value.get("bytes") if isinstance(value, dict) else value
-                if not isinstance(content, bytes):
-                    raise UserError(
-                        f"{where} holds no embedded picture; pictures in other files are not read"
-                    )
-                yield _picture(content, feature, where)
-
-    def _read_extra(self) -> dict[str, Any]:
-        file = self.path / EXTRA_FILE
-        try:
-            extra = json.loads(file.read_text()) if file.is_file() and file.stat().st_size < 1 << 26 else {}
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return extra if isinstance(extra, dict) else {}
-
-
-def _short(name: str, names: Container[str]) -> str:
-    """``obs/observation.images.top`` is ``obs/top`` elsewhere, unless that would be another array's name."""
-    for prefix in ("observation.images.", "observation."):
-        short = OBSERVATION + name.removeprefix(OBSERVATION + prefix)
-        if name.startswith(OBSERVATION + prefix) and short not in names:
-            return short
-    return {"next.reward": "rewards", "next.done": "dones"}.get(name, name)
-
-
-def _picture(content: bytes, feature: Feature, where: str) -> NDArray[np.uint8]:
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(content)) as image:
-            # Before it is unpacked: a small file can declare a very large picture.
-            if image.height * image.width * 3 > 4 * max(1, int(np.prod(feature.shape))):
-                raise UserError(f"{where} has a picture of {image.size}, info.json says {feature.shape}")
-            return np.asarray(image.convert("RGB"))
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(
-            f"{where} holds a picture that cannot be decoded ({printable(str(error))[:80]})"
-        ) from error
-
-
-def _dtype(feature: Feature) -> np.dtype[Any]:
-    return np.dtype(_known(feature.dtype))
-
-
-def _known(name: str) -> str:
-    """A NumPy name of a number, or one that is none."""
-    try:
-        return str(np.dtype(name))
-    except TypeError:
-        return "object"
+        column = self._columns.read(entry.data, feature.name, slice(rows.start, stop))
+        return embedded_pictures(column, feature, f"{self.path}, {entry.name}: '{printable(feature.name)}'")

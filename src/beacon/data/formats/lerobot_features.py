@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from beacon.data.episodes import Episode
 from beacon.data.errors import printable
-from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo
+from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo, WriteOptions
 from beacon.data.images import image_fault
 from beacon.errors import UserError
 
@@ -61,7 +61,7 @@ def origins(extra: dict[str, Any], feature: Any) -> list[Origin]:
     return parts
 
 
-def feature_arrays(episode: Episode, proprio: tuple[str, ...], video: bool) -> FeatureArrays:
+def feature_arrays(episode: Episode, options: WriteOptions) -> FeatureArrays:
     """Sort the arrays of a demonstration into features.
 
     Cameras are ``observation.images.<key>``. Proprioception is put together to ``observation.state``, which
@@ -69,21 +69,22 @@ def feature_arrays(episode: Episode, proprio: tuple[str, ...], video: bool) -> F
 
     Args:
         episode: the demonstration.
-        proprio: keys of its proprioception.
-        video: pictures become video; otherwise they are embedded.
+        options: which observations are proprioception, whether pictures become video, names of actions.
     """
     arrays = FeatureArrays()
-    state = [key for key in proprio if key in episode.obs and key != STATE]
+    state = [key for key in options.proprio if key in episode.obs and key != STATE]
     for key, values in episode.obs.items():
         array = np.asarray(values)
         if image_fault(ArrayInfo(array.shape, array.dtype)) is None:
-            _add_camera(arrays, key, array, video)
+            _add_camera(arrays, key, array, options.video)
     if STATE in episode.obs:
         _add_vectors(arrays, STATE, {OBSERVATION + STATE: np.asarray(episode.obs[STATE])}, np.float32)
     elif state:
         parts = {OBSERVATION + key: np.asarray(episode.obs[key]) for key in state}
         _add_vectors(arrays, STATE, parts, np.float32)
     _add_vectors(arrays, ACTION, {ACTIONS: np.asarray(episode.actions)}, np.float32)
+    if ACTION in arrays.features and len(options.action_names) == np.asarray(episode.actions).shape[-1]:
+        arrays.features[ACTION]["names"] = list(options.action_names)
     for key, values in episode.obs.items():
         array = np.asarray(values)
         if IMAGES + _camera_name(key) in arrays.features or key == STATE or key in state:

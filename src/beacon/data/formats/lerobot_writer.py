@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from contextlib import suppress
@@ -18,7 +17,15 @@ from beacon.data.errors import listing, printable
 from beacon.data.formats.base import DatasetWriter, WriteOptions
 from beacon.data.formats.lerobot_features import ARRAYS, FeatureArrays, feature_arrays, index_features
 from beacon.data.formats.lerobot_stats import Stats, combine, image_stats, to_lists, vector_stats
-from beacon.data.formats.video_writer import NAMES, VideoWriter
+from beacon.data.formats.lerobot_tables import (
+    plain_value,
+    robot_name,
+    task_table,
+    to_column,
+    to_png,
+    video_info,
+)
+from beacon.data.formats.video_writer import VideoWriter
 from beacon.data.formats.write_lock import WriteLock
 from beacon.errors import RunError, UserError
 from beacon.files import sync, writing
@@ -87,7 +94,7 @@ class LeRobotWriter(DatasetWriter):
     def add(self, episode: Episode) -> str:
         """Write one demonstration."""
         number = len(self._rows)
-        arrays = feature_arrays(episode, self._options.proprio, self._options.video)
+        arrays = feature_arrays(episode, self._options)
         if self._layout is None:
             self._layout = arrays
         elif arrays.features != self._layout.features:
@@ -182,10 +189,10 @@ class LeRobotWriter(DatasetWriter):
         import pyarrow.parquet as pq
 
         length = row["length"]
-        columns: dict[str, pa.Array] = {n: _column(values) for n, values in arrays.vectors.items()}
+        columns: dict[str, pa.Array] = {n: to_column(values) for n, values in arrays.vectors.items()}
         kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
         for name, frames in arrays.images.items():
-            cells = [{"bytes": _png(f), "path": f"frame-{i:06d}.png"} for i, f in enumerate(frames)]
+            cells = [{"bytes": to_png(f), "path": f"frame-{i:06d}.png"} for i, f in enumerate(frames)]
             columns[name] = pa.array(cells, kind)
         columns |= {n: pa.array(v) for n, v in self._index(length, number, row["tasks"][0]).items()}
         table = pa.table(columns)
@@ -226,14 +233,14 @@ class LeRobotWriter(DatasetWriter):
             for row, stats in zip(self._rows, self._stats, strict=True)
         ]
         pq.write_table(pa.Table.from_pylist(rows), episodes)
-        pq.write_table(_task_table(list(self._tasks)), meta / "tasks.parquet")
+        pq.write_table(task_table(list(self._tasks)), meta / "tasks.parquet")
         features = dict(layout.features)
         for name, video in self._videos.items():
-            features[name] = {**features[name], "info": _video_info(features[name], video, self._fps)}
+            features[name] = {**features[name], "info": video_info(features[name], video, self._fps)}
         fps = int(self._fps) if float(self._fps).is_integer() else self._fps
         info = {
             "codebase_version": "v3.0",
-            "robot_type": _robot(self._options),
+            "robot_type": robot_name(self._options),
             "total_episodes": len(self._rows),
             "total_frames": self._frames,
             "total_tasks": len(self._tasks),
@@ -255,7 +262,7 @@ class LeRobotWriter(DatasetWriter):
             ARRAYS: layout.origins,
         }
         for name, values in (("info.json", info), ("stats.json", to_lists(together)), ("beacon.json", extra)):
-            (meta / name).write_text(json.dumps(values, indent=2, default=_plain) + "\n")
+            (meta / name).write_text(json.dumps(values, indent=2, default=plain_value) + "\n")
 
     def __enter__(self) -> Self:
         return self
@@ -273,63 +280,3 @@ class LeRobotWriter(DatasetWriter):
             if self.partial.exists():
                 shutil.rmtree(self.partial, ignore_errors=True)
             self._lock.release()
-
-
-def _column(values: NDArray[Any]) -> pa.Array:
-    """Numbers (T,) as they are, (T, n) as lists of a fixed size, more dimensions as nested lists."""
-    import pyarrow as pa
-
-    if values.ndim == 1 or values.shape[1:] == (1,):
-        return pa.array(values.reshape(-1))
-    if values.ndim == 2:
-        return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
-    return pa.array(values.tolist())
-
-
-def _png(frame: NDArray[np.uint8]) -> bytes:
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(frame).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def _task_table(tasks: list[str]) -> pa.Table:
-    """``task_index`` with the task as pandas' index, which LeRobot looks tasks up by."""
-    import pyarrow as pa
-
-    table = pa.table(
-        {"task_index": pa.array(range(len(tasks)), pa.int64()), "task": pa.array(tasks, pa.string())}
-    )
-    columns = [
-        {"name": n, "field_name": n, "pandas_type": p, "numpy_type": d, "metadata": None}
-        for n, p, d in (("task_index", "int64", "int64"), ("task", "unicode", "object"))
-    ]
-    pandas = {"index_columns": ["task"], "column_indexes": [], "columns": columns, "pandas_version": "2.0.0"}
-    return table.replace_schema_metadata({"pandas": json.dumps(pandas)})
-
-
-def _video_info(feature: dict[str, Any], video: VideoWriter, fps: float) -> dict[str, Any]:
-    height, width, channels = feature["shape"]
-    return {
-        "video.height": height,
-        "video.width": width,
-        "video.codec": NAMES[video.codec],
-        "video.pix_fmt": "yuv420p",
-        "video.is_depth_map": False,
-        "video.fps": fps,
-        "video.channels": channels,
-        "has_audio": False,
-    }
-
-
-def _robot(options: WriteOptions) -> str | None:
-    kwargs = (options.env_args or {}).get("env_kwargs")
-    robots = kwargs.get("robots") if isinstance(kwargs, dict) else None
-    if isinstance(robots, list) and robots:
-        robots = robots[0]
-    return robots if isinstance(robots, str) else None
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

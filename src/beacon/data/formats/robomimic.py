@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 from numpy.typing import NDArray
 
 from beacon.data.errors import listing, printable
@@ -26,24 +23,30 @@ from beacon.data.formats.base import (
     ReadOptions,
     WriteOptions,
 )
+from beacon.data.formats.robomimic_attributes import (
+    ACTION_NAMES,
+    check_count,
+    control_rate,
+    episode_order,
+    parse_env_args,
+    plain_value,
+    read_action_names,
+    read_masks,
+    short_text,
+    text_keys,
+)
+from beacon.data.formats.robosuite_actions import robosuite_action_names
 from beacon.errors import UserError
 
 # HDF5 reports damage through whichever exception the failing call happens to map to.
 HDF5_ERRORS = (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError)
 DEEPEST = 4  # groups inside a demonstration
-LARGEST_ATTRIBUTE = 1 << 16  # bytes; `model_file` (a whole XML scene) is left out by name
 SUFFIXES = (".hdf5", ".h5")
 
 
 def probe(path: Path) -> bool:
     """By name, or by the file's first bytes."""
     return path.is_file() and (path.suffix in SUFFIXES or bool(h5py.is_hdf5(path)))
-
-
-def episode_order(name: str) -> tuple[bool, int, str]:
-    """Sorts demo_2 before demo_10, and names of another kind after them."""
-    match = re.fullmatch(r"demo_([0-9]{1,18})", name)
-    return (match is None, int(match[1]) if match else 0, name)
 
 
 def open_hdf5(path: Path) -> h5py.File:
@@ -73,12 +76,13 @@ def create_writer(path: Path, options: WriteOptions) -> DatasetWriter:
     env_args = dict(options.env_args or {})
     if options.fps is not None:
         kwargs = env_args.get("env_kwargs")
-        env_args["env_kwargs"] = {"control_freq": _whole(options.fps)} | (
-            kwargs if isinstance(kwargs, dict) else {}
-        )
-    return RobomimicWriter(
-        path, env_args=env_args, attributes=options.attributes, overwrite=options.overwrite
-    )
+        env_args["env_kwargs"] = (kwargs if isinstance(kwargs, dict) else {}) | {
+            "control_freq": _whole(options.fps)
+        }
+    attributes = dict(options.attributes or {})
+    if options.action_names:
+        attributes[ACTION_NAMES] = json.dumps(options.action_names)
+    return RobomimicWriter(path, env_args=env_args, attributes=attributes, overwrite=options.overwrite)
 
 
 FORMAT = Format(
@@ -109,11 +113,11 @@ class RobomimicReader(DatasetReader):
                 f"at its top: {listing(map(str, self._file.keys()))}"
             )
         self._data = data
-        names = sorted(_text_keys(data), key=episode_order)
+        names = sorted(text_keys(data), key=episode_order)
         self.episode_names = [n for n in names if isinstance(self._follow(data, n), h5py.Group)]
         self.masks = read_masks(self._file)
         self.env_args, self._env_args_fault = parse_env_args(safety.attribute(data, "env_args"))
-        self.fps = _control_rate(self.env_args)
+        self.fps = control_rate(self.env_args)
 
     def close(self) -> None:
         self._file.close()
@@ -127,7 +131,7 @@ class RobomimicReader(DatasetReader):
             groups: list[tuple[str, h5py.Group]] = [("", group)]
             while groups:
                 prefix, group = groups.pop()
-                for key in _text_keys(group):
+                for key in text_keys(group):
                     item = safety.follow(group, key)
                     if isinstance(item, h5py.Dataset):
                         arrays[prefix + key] = ArrayInfo(tuple(item.shape or ()), item.dtype)
@@ -161,6 +165,15 @@ class RobomimicReader(DatasetReader):
                     attributes[name] = value
         return attributes
 
+    def dimension_names(self, name: str) -> list[str] | None:
+        if name != ACTIONS or not self.episode_names:
+            return None
+        shape = self.info(self.episode_names[0], ACTIONS).shape
+        if len(shape) != 2:
+            return None
+        noted = read_action_names(safety.attribute(self._data, ACTION_NAMES), shape[1])
+        return noted or robosuite_action_names(self.env_args, shape[1])
+
     def problems(self) -> list[Problem]:
         problems: list[Problem] = []
         if self._env_args_fault:
@@ -179,11 +192,11 @@ class RobomimicReader(DatasetReader):
             if actions is None or not actions.shape:
                 continue
             frames += actions.shape[0]
-            problems += _check_count(said, actions.shape[0], episode)
+            problems += check_count(said, actions.shape[0], episode)
         total = plain_value(safety.attribute(self._data, "total"))
         if total is not None and not isinstance(total, int):
             problems.append(
-                Problem("warning", f"attribute 'total' is not a whole number but {_short(total)}")
+                Problem("warning", f"attribute 'total' is not a whole number but {short_text(total)}")
             )
         elif total is not None and total != frames:
             problems.append(Problem("warning", f"attribute 'total' is {total} but there are {frames} frames"))
@@ -225,103 +238,5 @@ class RobomimicReader(DatasetReader):
             ) from error
 
 
-def read_masks(file: h5py.File) -> dict[str, list[str]]:
-    """The named subsets ``mask/<key>``."""
-    group = safety.follow(file, "mask")
-    if not isinstance(group, h5py.Group):
-        return {}
-    masks = {}
-    for key in _text_keys(group):
-        item = safety.follow(group, key)
-        if isinstance(item, h5py.Dataset):
-            names = safety.read_whole(item, f"mask/{key}").reshape(-1).tolist()
-            masks[key] = [n.decode(errors="replace") if isinstance(n, bytes) else str(n) for n in names]
-    return masks
-
-
-def parse_env_args(value: Any) -> tuple[dict[str, Any], str | None]:
-    """The environment's description, and what is wrong with it."""
-    lost = "the environment cannot be rebuilt from the file"
-    if value is None:
-        return {}, f"no attribute 'env_args': {lost}"
-    try:
-        env_args = json.loads(value)
-    except (ValueError, TypeError, RecursionError) as error:
-        return {}, f"attribute 'env_args' is not JSON ({printable(str(error))}): {lost}"
-    if not isinstance(env_args, dict):
-        return {}, f"attribute 'env_args' is JSON of type {type(env_args).__name__}, not an object"
-    if not isinstance(env_args.get("env_kwargs", {}), dict):
-        return env_args, f"attribute 'env_args': 'env_kwargs' is not an object; {lost}"
-    return env_args, None
-
-
-def _control_rate(env_args: dict[str, Any]) -> float | None:
-    kwargs = env_args.get("env_kwargs")
-    rate = kwargs.get("control_freq") if isinstance(kwargs, dict) else None
-    if isinstance(rate, bool) or not isinstance(rate, int | float):
-        return None
-    return float(rate) if math.isfinite(rate) and rate > 0 else None
-
-
-def _check_count(said: Any, length: int, episode: str) -> list[Problem]:
-    if said is None:
-        return [Problem("warning", "no attribute 'num_samples': robomimic needs it", episode)]
-    if isinstance(said, bool) or not isinstance(said, int):
-        return [
-            Problem("error", f"attribute 'num_samples' is not a whole number but {_short(said)}", episode)
-        ]
-    if said != length:
-        return [
-            Problem("error", f"attribute 'num_samples' is {said} but there are {length} actions", episode)
-        ]
-    return []
-
-
-def _text_keys(group: h5py.Group) -> list[str]:
-    """Names of what is in a group; h5py gives bytes where a name is not UTF-8."""
-    names = []
-    for name in group:
-        if isinstance(name, bytes) or not _encodable(name):
-            shown = name.decode(errors="backslashreplace") if isinstance(name, bytes) else name
-            raise UserError(
-                f"'{printable(shown)}' in '{printable(group.name)}' is not a UTF-8 name; rename it"
-            )
-        names.append(name)
-    return names
-
-
-def _encodable(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _short(value: Any) -> str:
-    text = printable(repr(value))
-    return text if len(text) < 40 else text[:37] + "..."
-
-
 def _whole(rate: float) -> float | int:
     return int(rate) if float(rate).is_integer() else rate
-
-
-def plain_value(value: Any) -> Any:
-    """An attribute as int, float, bool, str or list; None when it is too large or of another kind."""
-    if isinstance(value, bytes):
-        value = value.decode(errors="replace")
-    if isinstance(value, str):
-        return value if len(value) <= LARGEST_ATTRIBUTE else None
-    if isinstance(value, np.ndarray | np.generic):
-        if value.nbytes > LARGEST_ATTRIBUTE or value.dtype.kind not in "biufSUO":
-            return None
-        plain = value.tolist()
-        if value.dtype.kind in "SO":
-            plain = json.loads(
-                json.dumps(
-                    plain, default=lambda v: v.decode(errors="replace") if isinstance(v, bytes) else str(v)
-                )
-            )
-        return plain
-    return value if isinstance(value, bool | int | float) else None

@@ -17,7 +17,7 @@ from beacon.data.episodes import Episode
 from beacon.data.errors import listing
 from beacon.data.formats.base import DatasetWriter
 from beacon.data.formats.hdf5_output import create_hdf5
-from beacon.data.formats.robomimic import episode_order
+from beacon.data.formats.robomimic_attributes import episode_order
 from beacon.data.formats.write_lock import WriteLock
 from beacon.errors import RunError, UserError
 from beacon.files import replacing, sync, write_bytes, writing

@@ -14,6 +14,9 @@ from beacon.data.formats.folder_paths import file_fault
 from beacon.errors import UserError
 
 LARGEST_PICTURE = 1 << 26  # pixels
+# Flags of swscale: bilinear, averaged over the source pixels when shrinking, as `beacon.data.images.resize`;
+# exact rounding; full colour resolution, without which edges between colours differ from it.
+SCALING = 0x2 | 0x40000 | 0x2000
 FAR = 256  # frames: to skip more of them, a key frame is looked for
 
 
@@ -26,6 +29,7 @@ class VideoFile:
 
     def __init__(self, path: Path) -> None:
         import av
+        from av.video.reformatter import VideoReformatter
 
         fault = file_fault(path)
         if fault is not None:
@@ -44,6 +48,7 @@ class VideoFile:
             self._container.close()
             raise UserError(f"{path} holds video of an unknown codec, or of an impossible size")
         self._stream.thread_type = "AUTO"
+        self._reformatter: Any = VideoReformatter()  # keeps its tables from frame to frame
         self._errors = (av.FFmpegError, OSError, ValueError, MemoryError)
         self._times: NDArray[np.int64] | None = None  # of all frames, sorted; made when it is first needed
         self._decoder = self._start()
@@ -64,8 +69,16 @@ class VideoFile:
         """Number of frames, from the packets of the file; nothing is decoded."""
         return len(self._index())
 
-    def frames(self, start: int, stop: int) -> Iterator[NDArray[np.uint8]]:
-        """Frames ``start`` to ``stop - 1``, each (H, W, 3) in RGB."""
+    def frames(
+        self, start: int, stop: int, size: tuple[int, int] | None = None
+    ) -> Iterator[NDArray[np.uint8]]:
+        """Frames ``start`` to ``stop - 1``, each (H, W, 3) in RGB.
+
+        Args:
+            start: the first.
+            stop: the one after the last.
+            size: height and width that they are brought to; None: as they are.
+        """
         try:
             self._go_to(start)
             while self._next < stop:
@@ -77,11 +90,19 @@ class VideoFile:
                     )
                 self._next += 1
                 if self._next > start:
-                    yield frame.to_ndarray(format="rgb24")
+                    yield self._to_rgb(frame, size)
         except self._errors as error:
             if isinstance(error, UserError):
                 raise
             raise self._damaged(error) from error
+
+    def _to_rgb(self, frame: Any, size: tuple[int, int] | None) -> NDArray[np.uint8]:
+        if size is None or size == self.size:
+            return np.asarray(frame.to_ndarray(format="rgb24"))
+        small = self._reformatter.reformat(
+            frame, width=size[1], height=size[0], format="rgb24", interpolation=SCALING
+        )
+        return np.asarray(small.to_ndarray())
 
     def close(self) -> None:
         """Let go of the file."""
