@@ -49,12 +49,14 @@ class AuditCheck(Check):
         sets = context.windows.sets
         sources, target = sets[: context.target], sets[context.target]
         if self.file is None:
-            verdicts = list(run_audit(sources, target, self.options).sets)
+            audited = run_audit(sources, target, self.options).sets
+            verdicts = [demo for verdict in audited for demo in verdict.demos]
         else:
             saved, where = read_audit(self.file), str(self.file)
             saved.check_target(DomainRecord.of(target, is_target=True), where)
-            verdicts = [saved.verdict(DomainRecord.of(s, is_target=False), where) for s in sources]
-        accused = [demo.is_accused for verdict in verdicts for demo in verdict.demos]
+            records = [DomainRecord.of(source, is_target=False) for source in sources]
+            verdicts = [demo for record in records for demo in saved.demo_verdicts(record, where)]
+        accused = [demo.is_accused for demo in verdicts]
         factors = np.where(accused, self.accused_factor, 1.0)
         # Sources come first, so the number of a source window's episode is that of its verdict.
         return _Audited(float(np.mean(accused)), factors[context.windows.episode[context.source_windows]])

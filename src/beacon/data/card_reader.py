@@ -176,24 +176,41 @@ class CardReader(DatasetReader):
         if key not in self._cameras:
             yield self.read(episode, name)
             return
-        original, bgr, rotate = self._cameras[key]
+        original = self._cameras[key][0]
         info = self._inner.info(episode, OBSERVATION + original)
         fault = image_fault(info)
         if fault is not None:
             raise UserError(f"{self.path}, {episode}: '{printable(original)}' {fault}")
         begin = self._begin(episode, info.shape[0])
-        size = self.card.height_width
         first = 0
         for block in self._inner.blocks(episode, OBSERVATION + original):
             inside = begin[(begin >= first) & (begin < first + len(block))]
             frames = block[inside - first]
             first += len(block)
-            if bgr and frames.shape[3] >= 3:
-                frames = np.concatenate([frames[..., 2::-1], frames[..., 3:]], axis=3)
-            if rotate:
-                frames = frames[:, ::-1, ::-1]
             if len(frames):
-                yield frames if size is None else fit_images(frames, size, self.card.image_fit)
+                yield self._adapt(key, frames)
+
+    def _adapt(self, key: str, frames: NDArray[Any]) -> NDArray[Any]:
+        """Pictures of a camera as the card wants them."""
+        _, bgr, rotate = self._cameras[key]
+        if bgr and frames.shape[3] >= 3:
+            frames = np.concatenate([frames[..., 2::-1], frames[..., 3:]], axis=3)
+        if rotate:
+            frames = frames[:, ::-1, ::-1]
+        size = self.card.height_width
+        return frames if size is None else fit_images(frames, size, self.card.image_fit)
+
+    def frames(self, episode: str, name: str, start: int, stop: int) -> NDArray[Any]:
+        key = name.removeprefix(OBSERVATION)
+        if key not in self._cameras:
+            return self.read(episode, name)[start:stop]
+        inner = OBSERVATION + self._cameras[key][0]
+        begin = self._begin(episode, self._inner.info(episode, inner).shape[0])[start:stop]
+        if not len(begin):
+            return super().frames(episode, name, start, stop)
+        first = int(begin[0])
+        frames = self._inner.frames(episode, inner, first, int(begin[-1]) + 1)
+        return self._adapt(key, frames[begin - first])
 
     def length(self, episode: str) -> int:
         frames = self._inner.length(episode)

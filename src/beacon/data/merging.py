@@ -95,6 +95,10 @@ class MergedReader(DatasetReader):
         reader, own = self._place(episode)
         return reader.blocks(own, name)
 
+    def frames(self, episode: str, name: str, start: int, stop: int) -> NDArray[Any]:
+        reader, own = self._place(episode)
+        return reader.frames(own, name, start, stop)
+
     def attributes(self, episode: str) -> dict[str, Any]:
         reader, own = self._place(episode)
         return reader.attributes(own)

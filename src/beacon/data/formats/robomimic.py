@@ -149,6 +149,18 @@ class RobomimicReader(DatasetReader):
         with self._naming(episode, f"'{name}'"):
             return safety.read_whole(self._dataset(episode, name), name)
 
+    def length(self, episode: str) -> int:
+        with self._naming(episode, f"'{ACTIONS}'"):
+            item = safety.follow(self._group(episode), ACTIONS)
+            shape = item.shape if isinstance(item, h5py.Dataset) else None
+        return int(shape[0]) if shape else 0
+
+    def frames(self, episode: str, name: str, start: int, stop: int) -> NDArray[Any]:
+        with self._naming(episode, f"'{name}'"):
+            item = self._dataset(episode, name)
+            safety.check_size(item, name)
+            return np.asarray(item[start:stop])
+
     def attributes(self, episode: str) -> dict[str, Any]:
         attributes: dict[str, Any] = {}
         with self._naming(episode, "its attributes"):
