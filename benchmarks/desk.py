@@ -1,9 +1,9 @@
 """How quickly the desk opens and scrolls: python benchmarks/desk.py [--demos N] [--json F] [--screenshot F].
 
-A dataset of 1,000 synthetic demonstrations is written to a temporary folder. Then the command is started as a
-user starts it, and its page is opened in headless Chromium. Times are from the command to the printed
-address, from there to the drawn grid, and to the last thumbnail in view; scrolling is the time between two
-frames of the browser while the grid runs from its first row to its last.
+A dataset of 1,000 synthetic demonstrations and a small target are written to a temporary folder. Then the
+command is started as a user starts it, and its page is opened in headless Chromium. Times are from the
+command to the printed address, from there to the drawn grid, and to the last thumbnail in view; scrolling is
+the time between two frames of the browser while the grid runs from its first row to its last.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import h5py
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
-SIZE, STEPS = 64, 40
+SIZE, STEPS, TARGETS = 64, 40, 10
 SCROLL = """new Promise((done) => {
   const grid = document.getElementById("grid"), times = [], last = grid.scrollHeight - grid.clientHeight;
   const frames = 240, step = (now) => {
@@ -38,9 +39,9 @@ SCROLL = """new Promise((done) => {
 })"""
 
 
-def write_dataset(path: Path, demos: int) -> None:
+def write_dataset(path: Path, demos: int, seed: int = 0) -> None:
     """A square that moves over a picture, another way in every demonstration; in robomimic's layout."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     with h5py.File(path, "w") as file:  # by hand: our writer makes every demonstration safe on the disk
         data = file.create_group("data")
         data.attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
@@ -56,12 +57,13 @@ def write_dataset(path: Path, demos: int) -> None:
 
 
 @contextmanager
-def desk(file: Path, decisions: Path) -> Iterator[tuple[str, float]]:
+def desk(folder: Path) -> Iterator[tuple[str, float]]:
     """The command in a process of its own: the page's address, and the seconds until it was printed."""
     code = "from beacon.cli.main import entry; entry()"
     began = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "desk", str(file), "--decisions", str(decisions)],
+        [sys.executable, "-c", code, "desk", "sim.hdf5", "--target", "real.hdf5"],
+        cwd=folder,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -78,20 +80,26 @@ def desk(file: Path, decisions: Path) -> Iterator[tuple[str, float]]:
 def measure(demos: int, screenshot: Path | None) -> dict[str, Any]:
     """All numbers, in seconds and milliseconds."""
     sys.path.insert(0, str(ROOT / "tests" / "report"))
-    from browser import Browser
-
-    with tempfile.TemporaryDirectory() as name, Browser() as browser:
+    chromium: Any = import_module("browser")  # the tests' own
+    with tempfile.TemporaryDirectory() as name, chromium.Browser() as browser:
         folder = Path(name)
-        write_dataset(folder / "demos.hdf5", demos)
-        with desk(folder / "demos.hdf5", folder / "decisions.jsonl") as (address, started):
+        write_dataset(folder / "sim.hdf5", demos)
+        write_dataset(folder / "real.hdf5", TARGETS, seed=1)
+        with desk(folder) as (address, started):
             drawn = browser.open(address)
             began = time.monotonic()
             browser.wait("[...document.querySelectorAll('.cell img')].every((picture) => picture.complete)")
             pictures = time.monotonic() - began
             spans = sorted(browser.run(SCROLL))
             if screenshot is not None:
+                browser.press("Home")
                 browser.press("Enter")
-                browser.wait("document.querySelector('#own canvas')?.dataset.step === '0'")
+                browser.wait("document.querySelector('#other canvas')?.dataset.step === '0'")
+                browser.press("d")
+                for _ in range(18):
+                    browser.press("ArrowRight")
+                browser.wait("document.querySelector('#other canvas').dataset.step === '18'")
+                browser.wait("document.getElementById('decision').textContent.startsWith('drop')")
                 browser.screenshot(screenshot)
     return {
         "demonstrations": demos,

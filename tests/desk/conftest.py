@@ -53,9 +53,10 @@ def one_browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def browser(one_browser: Browser) -> Browser:
+def browser(one_browser: Browser) -> Iterator[Browser]:
     one_browser.complaints.clear()
     one_browser.requests.clear()
     one_browser.prefer("light")
     one_browser.resize(1280, 900)
-    return one_browser
+    yield one_browser
+    one_browser.leave()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from beacon.desk.annotations import Sources, open_collection
@@ -18,9 +18,14 @@ OpenDesk = Callable[..., DeskServer]
 @contextmanager
 def serving(sources: Sources, decisions: Path, who: str = "anna") -> Iterator[DeskServer]:
     collection, annotations = open_collection(sources)
-    with collection, DeskServer(Desk(collection, annotations, Journal(decisions, collection, who))) as server:
+    with (
+        closing(collection),
+        DeskServer(Desk(collection, annotations, Journal(decisions, collection, who))) as server,
+    ):
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -240,6 +240,7 @@ def test_hostile_names_run_no_script(browser: Browser, open_desk: OpenDesk, tmp_
     assert HOSTILE in browser.run("document.body.textContent")
     assert browser.run("window.broken") is None
     assert browser.run("document.querySelectorAll('img[src=x]').length") == 0
+    assert browser.run("document.getElementById('message').textContent") == ""
     assert browser.complaints == []
 
 

@@ -117,7 +117,7 @@ def test_every_format_is_shown(kind: str, tmp_path: Path, open_desk: OpenDesk) -
         convert(file, path, ConvertOptions(video=kind == "video"))
     if kind == "card":
         path = tmp_path / "card.yaml"
-        path.write_text("path: demos.hdf5\nfps: 10\nimage_size: 16\n")
+        path.write_text("path: demos.hdf5\nfps: 10\nimage_size: 16\nactions: {resample: hold}\n")
     desk = open_desk(Sources((path,))).desk
     detail = desk.demo(1)
     assert len(detail["cameras"]) == 1
@@ -141,7 +141,9 @@ def test_frames_by_number_are_those_of_the_whole(tmp_path: Path) -> None:
     file = robot.write(tmp_path / "demos.hdf5", robot.demonstrations(2, seed=7))
     convert(file, tmp_path / "video")
     convert(file, tmp_path / "pictures", ConvertOptions(video=False))
-    (tmp_path / "card.yaml").write_text("path: demos.hdf5\nfps: 10\nimage_size: 16\n")
+    (tmp_path / "card.yaml").write_text(
+        "path: demos.hdf5\nfps: 10\nimage_size: 16\nactions: {resample: hold}\n"
+    )
     for name in ("demos.hdf5", "video", "pictures", "card.yaml"):
         with open_dataset(tmp_path / name) as reader:
             for episode in reversed(reader.episode_names):

@@ -122,6 +122,11 @@ class Browser:
         self.wait("document.documentElement?.dataset?.drawn === 'yes'")
         return time.monotonic() - began
 
+    def leave(self) -> None:
+        """Leave the page: what it still asks for is no longer of interest."""
+        self._call("Page.navigate", url="about:blank")
+        self.wait("location.href === 'about:blank'")
+
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression."""
         answer = self._call(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import webbrowser
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -74,7 +75,7 @@ def main(arguments: list[str]) -> int:
 
     sources = Sources(options.paths, options.audit, options.run, options.target)
     collection, annotations = open_collection(sources)
-    with collection:
+    with closing(collection):
         if options.rerun is not None:
             from beacon.desk.rerun_file import write_rerun
 

@@ -30,6 +30,7 @@ LARGEST = 2**26  # bytes
 LONGEST_NOTE = 4_000  # characters
 
 Verdict = Literal["keep", "drop", "repair"]
+Word = Literal["keep", "drop", "repair", "note", "undo"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Decision:
     dataset: str  # name of the file or folder
     demonstration: str
     # undo takes back the decision that `undoes` names, or the latest; note only says something.
-    decision: Literal["keep", "drop", "repair", "note", "undo"]
+    decision: Word
     who: str = ""
     when: str = ""
     note: str = ""
@@ -180,8 +181,11 @@ def _summary(key: tuple[str, str], log: list[Decision]) -> DecidedDemo:
     latest = next((line for line in reversed(log) if line.decision != "note"), None)
     said = latest or log[-1]
     note = next((line.note for line in reversed(log) if line.decision == "note" or line.note), "")
-    verdict = None if latest is None or latest.decision in ("note", "undo") else latest.decision
-    return DecidedDemo(*key, verdict, said.who, said.when, note)
+    return DecidedDemo(*key, _verdict(said.decision), said.who, said.when, note)
+
+
+def _verdict(word: Word) -> Verdict | None:
+    return None if word == "note" or word == "undo" else word
 
 
 def read_lines(file: Path) -> list[Decision]:
@@ -223,11 +227,12 @@ def to_lines(decisions: Iterable[DatasetDecisions]) -> bytes:
     Args:
         decisions: about some datasets.
     """
+    words: tuple[tuple[Word, str], ...] = (("drop", "dropped"), ("keep", "kept"))
     lines = [
-        Decision(entry.dataset, name, verdict)
+        Decision(entry.dataset, name, word)
         for entry in decisions
-        for verdict, names in (("drop", entry.dropped), ("keep", entry.kept))
-        for name in names
+        for word, field_name in words
+        for name in getattr(entry, field_name)
     ]
     return b"".join(_line(line) for line in lines)
 

@@ -101,15 +101,16 @@ def _weights(collection: Collection, run: Run) -> dict[int, dict[str, Curve]]:
     columns: dict[str, Any] = {"weight": table.weight, "loss": table.loss, "discrepancy": table.discrepancy}
     known = {name: values for name, values in columns.items() if values is not None}
     curves: dict[int, dict[str, Curve]] = {}
-    own = 0  # number of the demonstration in the run's table
+    own, known_sources = 0, 0  # number of the demonstration in the run's table; sources that are shown
     for record in run.domains:
         numbers = collection.numbers(record, str(run.path))
+        known_sources += numbers is not None and not record.is_target
         for offset in range(len(record.demos)):
             if numbers is not None:
                 start, length = int(table.starts[own]), int(table.lengths[own])
                 rows = slice(start, start + length)
                 curves[numbers[offset]] = {name: values[rows] for name, values in known.items()}
             own += 1
-    if not curves:
+    if not known_sources and any(not record.is_target for record in run.domains):
         raise UserError(f"{run.path} is a run on other data")
     return curves

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from beacon.data.decisions import dataset_name
 from beacon.data.errors import listing
@@ -39,7 +37,7 @@ class Demo:
 
 
 class Collection:
-    """All demonstrations of some datasets, numbered through.
+    """All demonstrations of some datasets, numbered through. Whoever opens it closes it.
 
     Args:
         paths: of the datasets or cards.
@@ -107,11 +105,3 @@ class Collection:
     def close(self) -> None:
         """Let go of all files."""
         self._opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
