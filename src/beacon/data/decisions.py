@@ -81,11 +81,12 @@ class Decisions:
     file: Path
     decided: tuple[DecidedDemo, ...]
 
-    def check(self, datasets: Mapping[Path, Sequence[str]]) -> None:
+    def check(self, datasets: Mapping[Path, Sequence[str]], *, others_alone: bool = False) -> None:
         """Refuse decisions about unknown demonstrations, and a file about other datasets alone.
 
         Args:
             datasets: every dataset in use, and the names of all its demonstrations.
+            others_alone: whether a file that speaks only of other datasets is as good as an empty one.
         """
         by_name: dict[str, Path] = {}
         for path in datasets:
@@ -97,7 +98,7 @@ class Decisions:
                 )
             by_name[name] = path
         spoken_of = {item.dataset for item in self.decided}
-        if spoken_of and not spoken_of & set(by_name):
+        if spoken_of and not spoken_of & set(by_name) and not others_alone:
             raise UserError(
                 f"{self.file}: its decisions are about {listing(sorted(spoken_of))}, "
                 f"not about {listing(sorted(by_name))}"

@@ -35,7 +35,7 @@ class Journal:
         self._known: tuple[str, list[dict[str, Any]]] = ("", [])
         self._lock = threading.Lock()
         if file.exists():
-            read_decisions(file).check(collection.names)
+            read_decisions(file).check(collection.names, others_alone=True)
 
     def state(self) -> tuple[str, list[dict[str, Any]]]:
         """What stands now, whoever wrote it, and a version that changes with it."""
