@@ -1,7 +1,8 @@
 """Imports go one way: who may know whom is a list here, and what breaks it is listed until it is mended.
 
-From above to below: cli, demo, suites, report, training and serving, methods, weighting and policy, runs,
-analysis, data, base. A package may import all that are below it. Two on one level do not know each other.
+From above to below: cli, demo, suites, report, training, serving and desk, methods, audit, weighting and
+policy, runs, analysis, data, base. A package may import all that are below it. Two on one level do not know
+each other.
 `sim` stands aside: it knows policy, analysis, data and base, and only suites, demo and cli know it.
 """
 
@@ -19,6 +20,7 @@ LEVELS = (
     (
         "errors",
         "files",
+        "local_server",
         "option_words",
         "plain",
         "processes",
@@ -33,7 +35,7 @@ LEVELS = (
     ("weighting", "policy"),
     ("audit",),
     ("methods",),
-    ("training", "serving", "integrations"),
+    ("training", "serving", "integrations", "desk"),
     ("report",),
     ("suites",),
     ("demo",),

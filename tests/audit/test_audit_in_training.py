@@ -46,6 +46,18 @@ def test_the_saved_audit_gives_the_same_factors(audited: tuple[Path, Path, Path]
     assert set(np.unique(reused.prior)) == {1.0, 5.0}
 
 
+def test_demonstrations_may_be_left_out_since_the_audit(audited: tuple[Path, Path, Path]) -> None:
+    source, target, out = audited
+    everyone = AuditCheck(file=out).build(context(source, target)).prior
+    sets = [EpisodeSet.load(source).subset([*range(3, 24)]), EpisodeSet.load(target).subset([0, 2, 3])]
+    rest = DataContext(Windows(sets, obs_steps=1, horizon=4), Domains(("source",), "target"), seed=0)
+
+    built = AuditCheck(file=out).build(rest)
+
+    assert everyone is not None and built.prior is not None
+    assert np.array_equal(built.prior, everyone[-len(built.prior) :])
+
+
 def test_an_audit_of_other_data_is_refused(audited: tuple[Path, Path, Path], tmp_path: Path) -> None:
     source, target, out = audited
     other = robot.write(tmp_path / "other.hdf5", robot.demonstrations(8, seed=43))

@@ -14,6 +14,7 @@ from beacon.audit.evidence import Repair
 from beacon.audit.repair import NOTE, repaired_actions
 from beacon.cli.main import main
 from beacon.data import open_dataset
+from beacon.data.decisions import Decision, append_decision
 
 
 def test_each_kind_is_undone() -> None:
@@ -99,3 +100,20 @@ def test_a_damaged_audit_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["data", "repair", str(source), str(out), "--audit", str(tmp_path / "none.json")]) == 2
     assert "Traceback" not in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_only_what_was_decided_is_repaired(
+    audited: tuple[Path, list[np.ndarray], list[int]], tmp_path: Path
+) -> None:
+    source, sound, chosen = audited
+    decisions, out = tmp_path / "decisions.jsonl", tmp_path / "repaired.hdf5"
+    left_out = next(number for number in range(30) if number not in chosen)
+    append_decision(decisions, Decision("source.hdf5", f"demo_{chosen[0]}", "repair"))
+    append_decision(decisions, Decision("source.hdf5", f"demo_{left_out}", "drop"))
+
+    command = ["data", "repair", str(source), str(out), "--audit", str(tmp_path / "audit")]
+    assert main([*command, "--decisions", str(decisions)]) == 0
+    with open_dataset(out) as reader:
+        assert f"demo_{left_out}" not in reader.episode_names and len(reader.episode_names) == 29
+        assert np.allclose(reader.read(f"demo_{chosen[0]}", "actions"), sound[chosen[0]])
+        assert not np.allclose(reader.read(f"demo_{chosen[1]}", "actions"), sound[chosen[1]])

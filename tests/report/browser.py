@@ -122,6 +122,11 @@ class Browser:
         self.wait("document.documentElement?.dataset?.drawn === 'yes'")
         return time.monotonic() - began
 
+    def leave(self) -> None:
+        """Leave the page: what it still asks for is no longer of interest."""
+        self._call("Page.navigate", url="about:blank")
+        self.wait("location.href === 'about:blank'")
+
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression."""
         answer = self._call(
@@ -144,6 +149,20 @@ class Browser:
         self.hover(x, y)
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def press(self, key: str, **modifiers: int) -> None:
+        """Press and release a key by its name in JavaScript: "k", "ArrowDown", " ", "Enter"."""
+        codes = {"Enter": 13, "Tab": 9, "Escape": 27, " ": 32, "ArrowLeft": 37, "ArrowUp": 38}
+        codes |= {"ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35}
+        text = "\r" if key == "Enter" else key if len(key) == 1 else ""
+        code = codes.get(key, ord(key[0].upper()))
+        options: dict[str, Any] = {"key": key, "windowsVirtualKeyCode": code, **modifiers}
+        self._call("Input.dispatchKeyEvent", type="keyDown", **options, **({"text": text} if text else {}))
+        self._call("Input.dispatchKeyEvent", type="keyUp", **options)
+
+    def type(self, text: str) -> None:
+        """Insert text where the cursor is."""
+        self._call("Input.insertText", text=text)
 
     def place_of(self, selector: str) -> tuple[float, float]:
         """The middle of an element, after it was scrolled into view."""

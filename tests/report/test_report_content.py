@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from beacon.analysis import holm
 from beacon.cli.report import main
 from beacon.cli.train import parse
 from beacon.data import Windows
+from beacon.data.decisions import DatasetDecisions
 from beacon.errors import RunError, UserError
 from beacon.methods import EpochReport
 from beacon.report import Report, write_report
@@ -25,6 +28,7 @@ from beacon.report.figure_spec import Bars, Figure, Line, Points
 from beacon.report.markup import script_data, tag
 from beacon.report.reproduce import train_command
 from beacon.runs import RunFolder, WeightHistory
+from beacon.training import train
 from beacon.training.stored_config import read_config
 
 
@@ -141,6 +145,23 @@ def test_the_success_table_and_the_paired_tests(page: tuple[Path, Report]) -> No
     noise = re.search(r"<td>cotrain − target-only</td>(.*?)</tr>", html)
     assert noise is not None and "within noise" in noise[1]
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+
+
+def test_decisions_are_told_and_marked(trained: Path, tmp_path: Path) -> None:
+    decided = (DatasetDecisions("sim.hdf5", dropped=("demo_1",), kept=("demo_0", "demo_6")),)
+    asked = config("beacon", [trained / "sim.hdf5"], trained / "real.hdf5")
+    train(replace(asked, data=replace(asked.data, decisions=decided)), tmp_path / "run")
+    report = build(tmp_path / "run")
+
+    assert "by decision, left out of sim.hdf5: demo_1; kept of sim.hdf5" in report.html
+    assert "at least 1 times the mean weight of their domain: demo_0, demo_6" in report.html
+    pool = report.assets[0].pool
+    kept = [name for name, decision in zip(pool.names, pool.decisions, strict=True) if decision == "kept"]
+    assert kept == ["demo_0", "demo_6"] and len(pool.names) == 13 + 4
+    command = train_command(read_config(tmp_path / "run"), tmp_path / "run")
+    assert f"--decisions {tmp_path / 'run' / 'decisions.jsonl'}" in command
+    words = shlex.split(command)[2:]
+    assert parse([*words]).config().data.decisions == decided
 
 
 def test_commands_reproduce_the_configuration(trained: Path) -> None:

@@ -55,8 +55,8 @@ class AuditCheck(Check):
         else:
             saved, where = read_audit(self.file), str(self.file)
             saved.check_target(DomainRecord.of(target, is_target=True), where)
-            verdicts = [saved.verdict(DomainRecord.of(s, is_target=False), where) for s in sources]
-            accused = [demo.is_accused for verdict in verdicts for demo in verdict.demos]
+            records = [DomainRecord.of(source, is_target=False) for source in sources]
+            accused = [demo.is_accused for record in records for demo in saved.demo_verdicts(record, where)]
         factors = np.where(accused, self.accused_factor, 1.0)
         # Sources come first, so the number of a source window's episode is that of its verdict.
         return _Audited(float(np.mean(accused)), factors[context.windows.episode[context.source_windows]])

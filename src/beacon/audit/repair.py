@@ -15,6 +15,7 @@ from beacon.audit.evidence import Repair, RepairKind
 from beacon.audit.run import DemoVerdict
 from beacon.audit.saved import SavedAudit
 from beacon.data.converting import ConvertOptions, read_episodes, write_options
+from beacon.data.decisions import read_decisions
 from beacon.data.episodes import Episode
 from beacon.data.formats import create_dataset, open_dataset
 from beacon.data.formats.base import ACTIONS, DatasetReader
@@ -40,6 +41,8 @@ class RepairOptions:
     overwrite: bool = False
     # LeRobot: pictures as video, not embedded.
     video: bool = True
+    # decisions.jsonl: only demonstrations that somebody decided to repair are, dropped ones are left out.
+    decisions: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,10 @@ def repair_dataset(
         if out.exists() and out.samefile(reader.path):
             raise UserError(f"{out}: a dataset cannot replace the one it is made from")
         verdicts = {demo.name: demo for demo in audit.verdict(_record(reader), where).demos}
-        names = list(reader.episode_names)
-        repairs = {name: certain_repair(verdicts[name], options) for name in names}
+        names, wanted = _decided(reader, source, options)
+        repairs = {
+            name: certain_repair(verdicts[name], options) if name in wanted else None for name in names
+        }
         writing = ConvertOptions(video=options.video, overwrite=options.overwrite)
         with create_dataset(out, write_options(reader, writing)) as writer:
             written = {
@@ -81,6 +86,17 @@ def repair_dataset(
     done = sum(repair is not None for repair in repairs.values())
     accused = sum(verdicts[name].is_accused and repairs[name] is None for name in names)
     return RepairCount(len(names), done, accused)
+
+
+def _decided(reader: DatasetReader, source: Path, options: RepairOptions) -> tuple[list[str], set[str]]:
+    """The demonstrations that are written, and those of them that may be repaired."""
+    names = list(reader.episode_names)
+    if options.decisions is None:
+        return names, set(names)
+    decisions = read_decisions(options.decisions)
+    decisions.check({source: names})
+    dropped = decisions.names(source, "drop", names)
+    return [name for name in names if name not in dropped], decisions.names(source, "repair", names)
 
 
 def certain_repair(demo: DemoVerdict, options: RepairOptions) -> Repair | None:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from beacon import __version__
-from beacon.audit.run import AuditOptions, AuditResult, SetVerdict
+from beacon.audit.run import AuditOptions, AuditResult, DemoVerdict, SetVerdict
 from beacon.data.episodes import EpisodeSet
+from beacon.data.formats import open_dataset
+from beacon.data.formats.base import ACTIONS
 from beacon.errors import UserError
 from beacon.files import replacing, write_bytes
 from beacon.plain import from_plain, to_plain
-from beacon.runs.data_records import DomainRecord, describe
+from beacon.runs.data_records import DomainRecord, describe, hash_actions
 from beacon.runs.reading import damaged, read_json
 
 JSON_FILE, TABLE_FILE, PAGE_FILE = "audit.json", "audit.parquet", "audit.html"
@@ -57,19 +59,44 @@ class SavedAudit:
                 return verdict
         raise _other_data(where, record)
 
+    def demo_verdicts(self, record: DomainRecord, where: str) -> list[DemoVerdict]:
+        """What the audit says of every demonstration of a source set, of which some may be left out by now.
+
+        Args:
+            record: of the set as it is now.
+            where: the file that the audit was read from, for messages.
+        """
+        for known, verdict in zip(self.data, self.result.sets, strict=False):
+            if _is_same(known, record) or _is_part(known, record):
+                demos = {demo.name: demo for demo in verdict.demos}
+                return [demos[name] for name in record.demos]
+        raise _other_data(where, record)
+
     def check_target(self, record: DomainRecord, where: str) -> None:
         """Refuse another target than the one that the sets were compared with.
 
         Args:
-            record: of the target as it is now.
+            record: of the target as it is now; demonstrations may be left out.
             where: the file that the audit was read from, for messages.
         """
-        if not _is_same(self.data[-1], record):
+        if not _is_same(self.data[-1], record) and not _is_part(self.data[-1], record):
             raise _other_data(where, record)
 
 
 def _is_same(known: DomainRecord, record: DomainRecord) -> bool:
     return (known.demos, known.lengths, known.actions) == (record.demos, record.lengths, record.actions)
+
+
+def _is_part(known: DomainRecord, record: DomainRecord) -> bool:
+    """Whether these are some of the demonstrations that were audited; the dataset has to hold all of them."""
+    lengths = dict(zip(known.demos, known.lengths, strict=True))
+    own = zip(record.demos, record.lengths, strict=True)
+    if any(lengths.get(name) != length for name, length in own) or not Path(record.file).exists():
+        return False
+    with open_dataset(record.file) as reader:
+        if not set(known.demos) <= set(reader.episode_names):
+            return False
+        return hash_actions([reader.read(name, ACTIONS) for name in known.demos]) == known.actions
 
 
 def _other_data(where: str, record: DomainRecord) -> UserError:

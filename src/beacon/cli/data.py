@@ -162,6 +162,8 @@ class RepairData:
     """audit.json of the dataset, or its folder."""
     only: Annotated[str, tyro.conf.arg(metavar="KINDS")] = "lag,sign,scale,offset,permutation"
     """Which changes are made."""
+    decisions: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
+    """decisions.jsonl: only those with the decision repair are repaired; dropped ones are left out."""
     images: Skip = False
     """LeRobot: embed every picture, without loss, instead of writing video."""
     overwrite: Skip = False
@@ -273,7 +275,10 @@ def _repair(options: RepairData) -> int:
     from beacon.audit.saved import read_audit
 
     asked = RepairOptions(
-        only=parse_kinds(options.only), overwrite=options.overwrite, video=not options.images
+        only=parse_kinds(options.only),
+        overwrite=options.overwrite,
+        video=not options.images,
+        decisions=options.decisions,
     )
     audit = read_audit(options.audit)
     count = repair_dataset(options.source, options.out, audit, str(options.audit), asked)

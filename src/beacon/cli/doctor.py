@@ -32,6 +32,7 @@ PURPOSES = {
     "serve": "beacon serve",
     "export": "beacon export --onnx",
     "zarr": "zarr datasets",
+    "rerun": "beacon desk --rerun",
     "cluster": "suites on a Ray cluster",
     "docs": "this documentation as a site",
     "dev": "the project's own tests",

@@ -15,6 +15,7 @@ from beacon.plain import path_complaint
 VERBS = {
     "data": "inspect, check, map and convert datasets",
     "audit": "find demonstrations that cannot be trusted, and why, without training",
+    "desk": "look through demonstrations on a local page, and decide about them",
     "generate": "make demonstrations in simulation",
     "train": "train a policy on source and target demonstrations",
     "evaluate": "measure the success rate of a policy in simulation",

@@ -162,7 +162,8 @@ def _watched(asked: RunArguments, folder: Path) -> AbstractContextManager[object
     """The run's page beside the training, where it is wanted."""
     if not asked.watch:
         return nullcontext()
-    from beacon.report import check_port, watching
+    from beacon.local_server import check_port
+    from beacon.report import watching
 
     check_port("--watch-port", asked.watch_port)
     return watching(folder, asked.watch_port)

@@ -78,5 +78,9 @@ def short_help(methods: Sequence[str], method: str, options: Sequence[str], part
     blocks.append(f"options of --method {method} (--help-all explains them):\n{named}")
     if method == "beacon":
         blocks.append("--audit DIR reuses what beacon audit --out DIR found in these data.")
+    blocks.append(
+        "--decisions F takes decisions of beacon desk as facts: dropped demonstrations are left out,\n"
+        "kept ones weigh at least --kept-floor times the mean weight of their domain."
+    )
     blocks.append("beacon train --help-all explains every option of the chosen method and preset.")
     return "\n\n".join(blocks)

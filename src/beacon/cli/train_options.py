@@ -28,6 +28,7 @@ from beacon.training.config import (
 
 Options = TypeVar("Options")
 PROG = "beacon train"
+MOST_LETTERS = 50_000  # of all names in --decisions: config.yaml holds them
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Choices:
     out: Path | None
     audit: Path | None  # an audit of the data that was made before
     targets: tuple[Path, ...]  # datasets of the target domain
+    decisions: Path | None  # decisions.jsonl
     data_said: bool  # --source or --target
     help: bool
     help_all: bool
@@ -124,6 +126,7 @@ def choose(arguments: Sequence[str]) -> Choices:
     own = ChoiceParser()  # options that the second pass does not know
     own.add_argument("--policy.variant", dest="variant")
     own.add_argument("--audit")
+    own.add_argument("--decisions")
     own.add_argument("--help", "-h", action="store_true")
     own.add_argument("--help-all", action="store_true")
     asked, words = own.take([parsing.with_hyphens(word) for word in arguments])
@@ -146,6 +149,7 @@ def choose(arguments: Sequence[str]) -> Choices:
         out=None if said.out is None else Path(said.out),
         audit=None if asked.audit is None else Path(asked.audit),
         targets=tuple(map(Path, said.target)),
+        decisions=None if asked.decisions is None else Path(asked.decisions),
         data_said=said.source is not None or bool(said.target),
         help=asked.help,
         help_all=asked.help_all,
@@ -184,13 +188,15 @@ def parse_new(choices: Choices) -> TrainArguments[Any]:
             prog=PROG,
             description=DESCRIPTION.format(methods=", ".join(METHODS)),
             default=default,
-            known=("--policy.variant", "--audit", "--help-all"),
+            known=("--policy.variant", "--audit", "--decisions", "--help-all"),
         )
     except parsing.UnknownOption as error:
         raise UserError(f"{error}{_other_methods(error.option, choices.method)}") from None
     if choices.joint_target is not None:
         parsed = replace(parsed, data=replace(parsed.data, target=choices.joint_target))
-    return parsed if choices.audit is None else _with_audit(parsed, choices.audit)
+    if choices.audit is not None:
+        parsed = _with_audit(parsed, choices.audit)
+    return parsed if choices.decisions is None else _with_decisions(parsed, choices.decisions)
 
 
 def _with_audit(parsed: TrainArguments[Any], file: Path) -> TrainArguments[Any]:
@@ -210,10 +216,32 @@ def _with_audit(parsed: TrainArguments[Any], file: Path) -> TrainArguments[Any]:
     return replace(parsed, options=replace(parsed.options, checks=checks))
 
 
+def _with_decisions(parsed: TrainArguments[Any], file: Path) -> TrainArguments[Any]:
+    """What the file says of these data goes into the configuration: later lines do not change the run."""
+    from beacon.data import open_dataset
+    from beacon.data.decisions import read_decisions
+
+    decisions = read_decisions(file)
+    names: dict[Path, list[str]] = {}
+    for path in (*parsed.data.source, *([] if parsed.data.target is None else [parsed.data.target])):
+        with open_dataset(path) as reader:
+            names[path] = list(reader.episode_names)
+    decided = decisions.for_training(names)
+    length = sum(len(name) for entry in decided for name in (*entry.dropped, *entry.kept))
+    if length > MOST_LETTERS:
+        raise UserError(
+            f"--decisions {file}: too many decisions for a configuration; write the datasets without what "
+            "was dropped with beacon data convert --decisions, and train on them"
+        )
+    return replace(parsed, data=replace(parsed.data, decisions=decided))
+
+
 def parse_resumed(choices: Choices) -> tuple[TrainConfig, RunArguments]:
     """The second pass, for the run that --out names: only how it is run may be said anew."""
     from beacon.training.stored_config import read_config
 
+    if choices.decisions is not None:
+        raise UserError("--decisions is said when a run is started; a resumed one has them in config.yaml")
     if choices.out is None:
         raise UserError("--resume needs --out, the folder of the run to go on with")
     stored = read_config(choices.out)

@@ -13,6 +13,7 @@ from beacon.cli import parsing
 from beacon.errors import UserError
 
 if TYPE_CHECKING:
+    from beacon.runs import DomainRecord
     from beacon.runs.demonstration_weights import DemonstrationWeights, DemoWeight
 
 DESCRIPTION = """Show the weights of a run, export them, or select demonstrations by weight.
@@ -161,13 +162,25 @@ def _decided(demos: list[DemoWeight], chosen: list[DemoWeight], file: Path) -> l
     from beacon.data.decisions import read_decisions
 
     decisions = read_decisions(file)
+    known = {demo.record: _every_name(demo.record) for demo in demos}
+    decisions.check({Path(record.file): names for record, names in known.items()})
     dropped, kept = set(), set()
-    for record in {demo.record for demo in demos}:
+    for record, every_name in known.items():
         dataset = Path(record.file)
-        dropped |= {(record, name) for name in decisions.names(dataset, "drop", record.demos)}
-        kept |= {(record, name) for name in decisions.names(dataset, "keep", record.demos)}
+        dropped |= {(record, name) for name in decisions.names(dataset, "drop", every_name)}
+        kept |= {(record, name) for name in decisions.names(dataset, "keep", every_name)}
     names = {(demo.record, demo.name) for demo in chosen}
     return [demo for demo in demos if (demo.record, demo.name) in (names | kept) - dropped]
+
+
+def _every_name(record: DomainRecord) -> tuple[str, ...]:
+    """All demonstrations of a dataset: the run may have left some out, which are not unknown."""
+    from beacon.data import open_dataset
+
+    if not Path(record.file).exists():
+        return record.demos
+    with open_dataset(record.file) as reader:
+        return (*record.demos, *reader.episode_names)
 
 
 def _number(keep: str) -> int | float:

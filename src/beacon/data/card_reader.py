@@ -175,7 +175,8 @@ class CardReader(DatasetReader):
         self, episode: str, name: str, size: tuple[int, int] | None, fit: Fit
     ) -> Iterator[NDArray[np.uint8]]:
         """The frames of a camera that are steps, upright and in RGB."""
-        original, bgr, rotate = self._cameras[name.removeprefix(OBSERVATION)]
+        key = name.removeprefix(OBSERVATION)
+        original = self._cameras[key][0]
         info = self._inner.info(episode, OBSERVATION + original)
         fault = image_fault(info)
         if fault is not None:
@@ -190,12 +191,29 @@ class CardReader(DatasetReader):
             inside = begin[(begin >= first) & (begin < first + len(block))]
             frames = block[inside - first]
             first += len(block)
-            if bgr and frames.shape[3] >= 3:
-                frames = np.concatenate([frames[..., 2::-1], frames[..., 3:]], axis=3)
-            if rotate:
-                frames = frames[:, ::-1, ::-1]
             if len(frames):
-                yield frames if size is None else fit_images(frames, size, fit)
+                yield self._adapt(key, frames, size, fit)
+
+    def _adapt(self, key: str, frames: NDArray[Any], size: tuple[int, int] | None, fit: Fit) -> NDArray[Any]:
+        """Pictures of a camera, upright, in RGB and in the size that is wanted."""
+        _, bgr, rotate = self._cameras[key]
+        if bgr and frames.shape[3] >= 3:
+            frames = np.concatenate([frames[..., 2::-1], frames[..., 3:]], axis=3)
+        if rotate:
+            frames = frames[:, ::-1, ::-1]
+        return frames if size is None else fit_images(frames, size, fit)
+
+    def frames(self, episode: str, name: str, start: int, stop: int) -> NDArray[Any]:
+        key = name.removeprefix(OBSERVATION)
+        if key not in self._cameras:
+            return self.read(episode, name)[start:stop]
+        inner = OBSERVATION + self._cameras[key][0]
+        begin = self._begin(self._inner.info(episode, inner).shape[0])[start:stop]
+        if not len(begin):
+            return super().frames(episode, name, start, stop)
+        first = int(begin[0])
+        frames = self._inner.frames(episode, inner, first, int(begin[-1]) + 1)
+        return self._adapt(key, frames[begin - first], self.card.height_width, self.card.image_fit)
 
     def length(self, episode: str) -> int:
         frames = self._inner.length(episode)

@@ -55,6 +55,7 @@ def convert(source: str | Path, out: str | Path, options: ConvertOptions | None 
         names = select_episodes(reader, options.mask, None)
         if options.decisions is not None:
             decided = read_decisions(options.decisions)
+            decided.check({source: reader.episode_names})
             dropped = decided.names(source, "drop", reader.episode_names)
             names = [name for name in names if name not in dropped]
             if not names:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from beacon.report.demonstration_pool import DemonstrationPool
     from beacon.report.embedding_map import Mapper, Projection
     from beacon.report.figure_spec import Axis, Figure, Interval, Line, Mark, Panel, line
-    from beacon.report.live import check_port, serve, watching
+    from beacon.report.live import serve, watching
     from beacon.report.matplotlib_figures import COLOURS, canvas, drawn
     from beacon.report.reproduce import train_command
     from beacon.report.run_record import read_run
@@ -36,7 +36,6 @@ __all__ = [
     "Report",
     "ReportBuilder",
     "canvas",
-    "check_port",
     "collect_settings",
     "draw_audit",
     "drawn",
@@ -64,7 +63,6 @@ _HOMES = {
     "Report": "build",
     "ReportBuilder": "build",
     "canvas": "matplotlib_figures",
-    "check_port": "live",
     "collect_settings": "success",
     "draw_audit": "audit_page",
     "drawn": "matplotlib_figures",

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.data import EpisodeSet
+from beacon.data.decisions import dataset_name
 from beacon.errors import RunError, UserError
 from beacon.report.pictures import QUALITIES, Quality, data_uri, sprite, steps_shown
 from beacon.report.run_record import RunRecord, first_line
@@ -67,6 +68,16 @@ class DemonstrationPool:
     def corruption(self) -> list[str]:
         """What is known to be wrong with each demonstration; empty for those where nothing is."""
         return [label for domain in self.demonstrations for label in domain.corruption]
+
+    @cached_property
+    def decisions(self) -> list[str]:
+        """What was decided about each demonstration, "kept" or nothing: dropped ones are not here."""
+        kept = {(entry.dataset, name) for entry in self.options.decisions for name in entry.kept}
+        return [
+            "kept" if (dataset_name(episodes.path), name) in kept else ""
+            for episodes in self.sets
+            for name in episodes.episode_names
+        ]
 
     @property
     def camera(self) -> str | None:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from pathlib import Path
 
 from beacon.errors import RunError, UserError
+from beacon.local_server import LocalHandler, LocalServer
 from beacon.report.build import ReportBuilder
 from beacon.report.embedding_map import Projection
 from beacon.report.markup import join, tag
 from beacon.report.run_record import first_line
 from beacon.runs import Run
 
-ADDRESS = "127.0.0.1"
 PORT = 8765
 SHORTEST = 5.0  # seconds between two pages: training must not wait for its report
-IDLE = 15.0  # seconds after which a connection that asks for nothing is closed
 
 
 class LivePage:
@@ -75,62 +72,26 @@ def _message(text: str) -> bytes:
     return f'<!DOCTYPE html><meta http-equiv="refresh" content="3">{join(tag("p", text))}'.encode()
 
 
-def check_port(option: str, port: int) -> None:
-    """Refuse a port at which nothing can be served."""
-    try:
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
-            listener.bind((ADDRESS, port))
-    except OverflowError:
-        raise UserError(f"{option} {port}: must be from 0 to 65535") from None
-    except OSError as error:
-        raise UserError(
-            f"{option} {port}: cannot serve there ({error.strerror}); choose another, or 0 for a free one"
-        ) from None
-
-
-class LiveServer(ThreadingHTTPServer):
+class LiveServer(LocalServer):
     """Serves one page to this machine only."""
-
-    daemon_threads = True
 
     def __init__(self, page: LivePage, port: int = PORT) -> None:
         self.page = page
-        check_port("--port", port)
-        super().__init__((ADDRESS, port), _Handler)
-
-    @property
-    def address(self) -> str:
-        """Where to look."""
-        return f"http://{ADDRESS}:{self.server_address[1]}/"
+        super().__init__(_Handler, port)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LocalHandler):
     server: LiveServer
-    timeout = IDLE
 
     def do_GET(self) -> None:
-        host = self.headers.get("Host", "").rsplit(":", 1)[0]
-        if host not in (ADDRESS, "localhost"):  # a name that was made to point here must not read runs
+        if not self.names_this_machine:
             self.send_error(403)
         elif self.path == "/":
-            self._answer(self.server.page.page(), "text/html; charset=utf-8")
+            self.answer(self.server.page.page(), "text/html; charset=utf-8")
         elif self.path == "/version":
-            self._answer(self.server.page.version().encode(), "text/plain")
+            self.answer(self.server.page.version().encode(), "text/plain")
         else:
             self.send_error(404)
-
-    def _answer(self, content: bytes, content_type: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
-        with suppress(OSError):  # the reader went on to a newer page, or reads too slowly
-            self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Requests are nobody's news."""
 
 
 def serve(paths: list[Path], port: int = PORT, *, projection: Projection = "umap") -> int:

@@ -72,6 +72,7 @@ def pool_data(assets: PoolAssets) -> dict[str, Any]:
         "domain": pool.domain.tolist(),
         "length": pool.lengths.tolist(),
         "corruption": pool.corruption if any(pool.corruption) else None,
+        "decisions": pool.decisions if any(pool.decisions) else None,
         "distance": distance,
         "strips": [assets.strips.get(demo) for demo in range(count)],
         "steps": [steps_shown(int(n), assets.frames).tolist() for n in pool.lengths],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from beacon.methods import DEFAULT_METHOD, METHODS
 from beacon.option_words import option_words, parts_words
 from beacon.report.run_record import RunRecord
 from beacon.runs import Evaluation
+from beacon.runs.layout import DECISIONS
 from beacon.training.config import RunOptions, TrainConfig, preset_config, preset_data
 
 
@@ -22,7 +24,9 @@ def train_command(config: TrainConfig, out: Path) -> str:
         words += ["--method", config.method]
     if config.preset != "cpu":
         words += ["--preset", config.preset]
-    words += option_words(config.data, preset_data(config.preset))
+    words += option_words(replace(config.data, decisions=()), preset_data(config.preset))
+    if config.data.decisions:
+        words += ["--decisions", str(out / DECISIONS)]
     words += option_words(config.options, METHODS[config.method].default_options())
     words += parts_words(config.auxiliary, METHODS[config.method].default_auxiliary(), "auxiliary")
     words += option_words(config.optimization, optimization)

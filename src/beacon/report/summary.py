@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from beacon.analysis import WeightBias, effective_sample_size
+from beacon.data.errors import listing
 from beacon.report.markup import Content, Markup, tag
 from beacon.report.run_view import RunView
 from beacon.report.success import Setting
@@ -18,7 +19,24 @@ def summary_section(views: list[RunView], settings: list[Setting]) -> Markup:
     if not cards:
         text = "There is nothing to compare yet: no evaluation, and no weights of windows."
         cards.append(tag("div", tag("p", text), class_="card"))
-    return tag("section", tag("h2", "Summary"), tag("div", cards, class_="cards"), id="summary")
+    decided = [_decisions_line(view) for view in views]
+    return tag("section", tag("h2", "Summary"), tag("div", cards, class_="cards"), decided, id="summary")
+
+
+def _decisions_line(view: RunView) -> Markup | None:
+    """What people had decided about the demonstrations of a run."""
+    data = view.record.data
+    if data is None or not data.decisions:
+        return None
+    parts = []
+    for entry in data.decisions:
+        if entry.dropped:
+            parts.append(f"left out of {entry.dataset}: {listing(entry.dropped)}")
+        if entry.kept:
+            least = f"at least {data.kept_floor:g} times the mean weight of their domain"
+            parts.append(f"kept of {entry.dataset}, with {least}: {listing(entry.kept)}")
+    text = f": by decision, {'; '.join(parts)}."
+    return tag("p", tag("strong", view.title), text, class_="decisions")
 
 
 def _success_card(setting: Setting) -> Markup:

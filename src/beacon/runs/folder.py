@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from beacon.data.decisions import DatasetDecisions, to_lines
 from beacon.errors import UserError
 from beacon.files import sync, write_bytes, writing
 from beacon.runs.checkpoints import Checkpoints
@@ -18,6 +19,7 @@ from beacon.runs.layout import (
     CHECKPOINTS,
     CONFIG,
     DATA,
+    DECISIONS,
     JOINT_TARGET,
     LOCK,
     METRICS,
@@ -66,16 +68,25 @@ class RunFolder:
         """Keep other processes away while a block runs."""
         return exclusive(self.path / LOCK, f"{self.path}: another process is training in it")
 
-    def start(self, config: Mapping[str, Any], data: Sequence[DomainRecord]) -> None:
+    def start(
+        self,
+        config: Mapping[str, Any],
+        data: Sequence[DomainRecord],
+        decisions: Sequence[DatasetDecisions] = (),
+    ) -> None:
         """Start a new run.
 
         Args:
             config: plain values, for config.yaml.
             data: the domains that it is trained on.
+            decisions: about its demonstrations; where there are any, they are also written as a file of
+                their own, for another run.
         """
         self.check_free()
         write_bytes(self.path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False).encode())
         write_bytes(self.path / DATA, to_json(data))
+        if decisions:
+            write_bytes(self.path / DECISIONS, to_lines(decisions))
 
     def take_up(self, data: Sequence[DomainRecord]) -> None:
         """Go on with a run: with the same demonstrations, and without what a kill has left behind.

@@ -3,6 +3,7 @@
 config.yaml                      everything that decides the run, as plain values
 target.yaml                      card that joins several targets to one domain, where there are several
 data.json                        which demonstrations it was trained on
+decisions.jsonl                  which of them people had dropped or kept, if any
 provenance.json                  software and machine of every session that trained it
 metrics.jsonl                    a line for every logged step, refresh and validation
 checkpoints/<step>/              policy, optimiser, method's state
@@ -18,6 +19,7 @@ report/                          what `beacon report` computes once
 from __future__ import annotations
 
 CONFIG, DATA, METRICS, LOCK = "config.yaml", "data.json", "metrics.jsonl", ".lock"
+DECISIONS = "decisions.jsonl"
 CHECKPOINTS, WEIGHTS, EVALUATIONS, REFERENCES, REPORT = (
     "checkpoints",
     "weights",

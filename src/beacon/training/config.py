@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from beacon.data.decisions import DatasetDecisions
 from beacon.errors import UserError
 from beacon.methods.auxiliary import AuxiliaryLoss
 from beacon.plain import OMIT_DEFAULT, changed, from_plain, to_plain
@@ -55,6 +56,12 @@ class DataOptions:
     quantile: Annotated[float | None, Range(0, 0.5, above=True)] = None
     # Images beyond this many GiB are memory-mapped; default: half of the free memory.
     memory_limit: Annotated[float | None, Range(0, 1e9)] = None
+    # What --decisions F said of these data when the run was started.
+    decisions: Annotated[tuple[DatasetDecisions, ...], tyro.conf.Fixed, tyro.conf.Suppress] = field(
+        default=(), metadata=OMIT_DEFAULT
+    )
+    # With --decisions: kept demonstrations weigh at least so many times the mean weight of their domain.
+    kept_floor: Annotated[float, Range(0, 1e6)] = field(default=1.0, metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         check_ranges(self)

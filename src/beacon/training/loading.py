@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from beacon.data import (
     DataWarning,
     EpisodeSet,
@@ -16,6 +19,7 @@ from beacon.data import (
     load_domains,
     parse_rename,
 )
+from beacon.data.decisions import DatasetDecisions, dataset_name
 from beacon.data.domains import Domains
 from beacon.data.formats.base import ReadOptions
 from beacon.data.merging import hold_out, validation_share, warn_if_seen
@@ -73,6 +77,7 @@ def load_training_sets(options: DataOptions) -> list[EpisodeSet]:
         memory_limit_bytes=memory,
         target=None if options.target is None else len(paths) - 1,
     )
+    sets = [without_dropped(episodes, options.decisions) for episodes in sets]
     share = None if options.validation is None else validation_share(options.validation)
     if options.target is not None and share is not None:
         sets[-1] = hold_out(sets[-1], share)[0]
@@ -89,6 +94,41 @@ def load_training_sets(options: DataOptions) -> list[EpisodeSet]:
     return sets
 
 
+def without_dropped(episodes: EpisodeSet, decisions: Sequence[DatasetDecisions]) -> EpisodeSet:
+    """The demonstrations that nobody decided to drop.
+
+    Args:
+        episodes: of one dataset.
+        decisions: about any datasets.
+    """
+    dropped = {name for entry in _decisions_about(episodes, decisions) for name in entry.dropped}
+    rest = [number for number, name in enumerate(episodes.episode_names) if name not in dropped]
+    if not rest:
+        raise UserError(f"{episodes.path}: every demonstration was dropped by decision; undo some")
+    return episodes if len(rest) == len(episodes) else episodes.subset(rest)
+
+
+def kept_windows(windows: Windows, decisions: Sequence[DatasetDecisions]) -> NDArray[np.bool_]:
+    """Which windows are of demonstrations that somebody decided to keep, (N,).
+
+    Args:
+        windows: of the run.
+        decisions: about its datasets.
+    """
+    kept = [
+        name in {kept for entry in _decisions_about(episodes, decisions) for kept in entry.kept}
+        for episodes in windows.sets
+        for name in episodes.episode_names
+    ]
+    return np.asarray(np.array(kept, np.bool_)[windows.episode])
+
+
+def _decisions_about(episodes: EpisodeSet, decisions: Sequence[DatasetDecisions]) -> list[DatasetDecisions]:
+    if not decisions:
+        return []
+    return [entry for entry in decisions if entry.dataset == dataset_name(episodes.path)]
+
+
 def domains_of(sets: Sequence[EpisodeSet], options: DataOptions) -> Domains:
     """Which of these sets, as `load_training_sets` gave them, are sources, and which is the target."""
     names = tuple(episodes.name for episodes in sets)
@@ -102,14 +142,15 @@ def load_validation_set(path: Path, options: DataOptions, like: EpisodeSet) -> E
     mapping = replace(_mapping(options), cameras=tuple(like.images), proprio=tuple(like.proprio))
     share = validation_share(path)
     if share is None:
-        held_out = EpisodeSet.load(path, mapping=mapping, options=ReadOptions(fps=like.fps))
+        loaded = EpisodeSet.load(path, mapping=mapping, options=ReadOptions(fps=like.fps))
+        held_out = without_dropped(loaded, options.decisions)
     elif options.target is None:
         raise UserError(f"--validation {share:g}: a share of the target's demonstrations; say --target FILE")
     else:
         target = EpisodeSet.load(
             options.target, mapping=mapping, mask=options.target_mask, limit=options.target_demos
         )
-        held_out = hold_out(target, share)[1]
+        held_out = hold_out(without_dropped(target, options.decisions), share)[1]
     if observation_spec(held_out) != observation_spec(like):
         raise UserError(
             f"--validation {path}: its images, proprioception or actions differ from {like.path}'s"

@@ -35,6 +35,7 @@ def summarize_run(
         f"{len(episodes)} demonstrations, {count} windows"
         for name, episodes, count in zip(domains.names, windows.sets, counts, strict=True)
     ]
+    data += _decisions(config)
     optimization = config.optimization
     parameters = sum(parameter.numel() for parameter in policy.parameters())
     goes_on = f", going on after step {step}" if step else ""
@@ -43,3 +44,12 @@ def summarize_run(
         f"training: method {config.method}, preset {config.preset}, {optimization.steps} steps of "
         f"{optimization.batch_size} windows, {parameters:,} parameters, on {device}{goes_on}"
     )
+
+
+def _decisions(config: TrainConfig) -> list[str]:
+    """What people decided about the demonstrations, where they did."""
+    decisions = config.data.decisions
+    if not decisions:
+        return []
+    dropped, kept = (sum(len(getattr(entry, name)) for entry in decisions) for name in ("dropped", "kept"))
+    return [f"by decision {dropped} dropped and {kept} kept"]

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from beacon.data import WindowBatch, Windows
 from beacon.methods import METHODS, Measurements, MethodContext
-from beacon.methods.base import Indices, ReferencePolicy, join_states, split_states
+from beacon.methods.base import Indices, Method, ReferencePolicy, join_states, split_states
+from beacon.methods.kept import KeptDemonstrations
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.randomness import generator
 from beacon.runs import RunFolder, WeightHistory, describe
@@ -23,7 +24,12 @@ from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoin
 from beacon.training.checkpoint_schedule import CheckpointSchedule
 from beacon.training.config import TrainConfig
 from beacon.training.devices import choose_device
-from beacon.training.loading import deployment_info, load_training_data, load_validation_set
+from beacon.training.loading import (
+    deployment_info,
+    kept_windows,
+    load_training_data,
+    load_validation_set,
+)
 from beacon.training.metrics import Metrics, RunningMeans, check_loggers
 from beacon.training.optimization import diverged, half_squared_norm, learning_rate, make_optimizer
 from beacon.training.reference import TrainedReference, fit_reference
@@ -74,7 +80,7 @@ def train(
         if goes_on:
             folder.take_up(data)
         else:
-            folder.start(config.to_dict(), data)
+            folder.start(config.to_dict(), data, config.data.decisions)
         return trainer.run(resume=goes_on, listener=listener, started=started)
 
 
@@ -107,7 +113,7 @@ class Trainer:
             fit_reference=self._fit_reference,
             present_policy=lambda: TrainedReference(self.policy, self._measure, self.measurer.actions),
         )
-        self.method = METHODS[config.method](config.options, self.context)
+        self.method = self._make_method()
         self.auxiliary = {
             f"{number}-{loss.part_name}": built
             for number, loss in enumerate(config.auxiliary)
@@ -116,6 +122,12 @@ class Trainer:
         self.validation = self._load_validation()
         self.loader = BatchLoader(self.windows, optimization.batch_size, self.device)
         self.progress = Progress(0, 0)
+
+    def _make_method(self) -> Method:
+        """The method; with a least weight for demonstrations that somebody decided to keep."""
+        method = METHODS[self.config.method](self.config.options, self.context)
+        kept = kept_windows(self.windows, self.config.data.decisions)
+        return KeptDemonstrations(method, kept, self.config.data.kept_floor) if kept.any() else method
 
     def run(
         self,

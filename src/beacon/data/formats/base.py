@@ -123,6 +123,23 @@ class DatasetReader(ABC):
         for block in self.blocks(episode, name):
             yield resize(block, size)
 
+    def frames(self, episode: str, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Steps ``start`` to ``stop - 1`` of an array, or fewer at its end, read without the rest of it.
+
+        Args:
+            episode: name of the demonstration.
+            name: of the array.
+            start: first step.
+            stop: the step after the last one.
+        """
+        parts, first = [], 0
+        for block in self.blocks(episode, name):  # for formats that know no shorter way
+            parts.append(block[max(0, start - first) : max(0, stop - first)])
+            first += len(block)
+            if first >= stop:
+                break
+        return np.concatenate(parts) if parts else self.read(episode, name)[:0]
+
     def length(self, episode: str) -> int:
         """Number of time steps, as cheaply as the format can say; 0 where there are no actions."""
         if ACTIONS not in self.arrays(episode):

@@ -117,9 +117,13 @@ class ZarrReader(DatasetReader):
         return ArrayInfo((stop - start, *map(int, array.shape[1:])), dtype)
 
     def read(self, episode: str, name: str) -> NDArray[Any]:
-        array, (start, stop) = self._array(name), self._span(episode)
+        first, last = self._span(episode)
+        return self.frames(episode, name, 0, last - first)
+
+    def frames(self, episode: str, name: str, start: int, stop: int) -> NDArray[Any]:
+        array, (first, last) = self._array(name), self._span(episode)
         try:
-            values = np.asarray(array[start:stop])
+            values = np.asarray(array[min(first + start, last) : min(first + stop, last)])
         except Exception as error:
             raise self._damaged(f"'{printable(name)}' of {episode}", error) from error
         return self._as_bytes(name, array, values) if _is_float_picture(array) else values

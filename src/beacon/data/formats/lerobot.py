@@ -155,6 +155,21 @@ class LeRobotReader(DatasetReader):
         where = f"{self.path}, {episode}: '{name}'"
         return UserError(f"{where} has pictures of {shape}, in the episodes before it {self._sizes[name]}")
 
+    def frames(self, episode: str, name: str, start: int, stop: int) -> NDArray[Any]:
+        feature, entry = self._feature(name), self._entry(episode)
+        rows = self._slice(entry)
+        first, last = (min(rows.start + step, rows.stop) for step in (start, stop))
+        if not feature.is_camera:
+            return self._vectors(entry, feature)[start:stop]
+        if feature.dtype != "video":
+            pictures = list(self._embedded(entry, feature, slice(first, last)))
+        else:
+            clip = entry.videos[feature.name]
+            begin = clip.first - rows.start
+            pictures = list(self._video(feature.name, clip).frames(begin + first, begin + last))
+        size = self._frame_size(entry, feature)
+        return np.stack(pictures) if pictures else np.empty((0, *size), np.uint8)
+
     def length(self, episode: str) -> int:
         return self._entry(episode).length
 
@@ -270,7 +285,9 @@ class LeRobotReader(DatasetReader):
             if feature.dtype == "video":
                 size = (*self._video(feature.name, entry.videos[feature.name]).size, 3)
             else:
-                height, width, channels = next(self._embedded(entry, feature, most=1)).shape
+                rows = self._slice(entry)
+                first = slice(rows.start, min(rows.stop, rows.start + 1))
+                height, width, channels = next(self._embedded(entry, feature, first)).shape
                 size = (height, width, channels)
             if sorted(size) != sorted(feature.shape):
                 raise UserError(
@@ -290,9 +307,7 @@ class LeRobotReader(DatasetReader):
         return self._videos[key]
 
     def _embedded(
-        self, entry: EpisodeEntry, feature: Feature, most: int | None = None
+        self, entry: EpisodeEntry, feature: Feature, rows: slice | None = None
     ) -> Iterator[NDArray[np.uint8]]:
-        rows = self._slice(entry)
-        stop = rows.stop if most is None else min(rows.stop, rows.start + most)
-        column = self._columns.read(entry.data, feature.name, slice(rows.start, stop))
+        column = self._columns.read(entry.data, feature.name, rows or self._slice(entry))
         return embedded_pictures(column, feature, f"{self.path}, {entry.name}: '{printable(feature.name)}'")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 from numpy.typing import NDArray
 
 from beacon.data.errors import listing, printable
@@ -152,6 +153,18 @@ class RobomimicReader(DatasetReader):
     def read(self, episode: str, name: str) -> NDArray[Any]:
         with self._naming(episode, f"'{name}'"):
             return safety.read_whole(self._dataset(episode, name), name)
+
+    def length(self, episode: str) -> int:
+        with self._naming(episode, f"'{ACTIONS}'"):
+            item = safety.follow(self._group(episode), ACTIONS)
+            shape = item.shape if isinstance(item, h5py.Dataset) else None
+        return int(shape[0]) if shape else 0
+
+    def frames(self, episode: str, name: str, start: int, stop: int) -> NDArray[Any]:
+        with self._naming(episode, f"'{name}'"):
+            item = self._dataset(episode, name)
+            safety.check_size(item, name)
+            return np.asarray(item[start:stop])
 
     def attributes(self, episode: str) -> dict[str, Any]:
         attributes: dict[str, Any] = {}

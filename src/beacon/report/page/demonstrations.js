@@ -6,6 +6,10 @@ let chosenDemo = null;
 const domainOf = (pool, demo) => DATA.pools[pool].domains[DATA.pools[pool].domain[demo]];
 const demoTitle = (pool, demo) => `${domainOf(pool, demo).name} · ${DATA.pools[pool].names[demo]}`;
 const corruptionOf = (pool, demo) => (DATA.pools[pool].corruption || [])[demo] || "";
+const decisionMark = (pool, demo) => {
+  const decision = (DATA.pools[pool].decisions || [])[demo];
+  return decision ? make("span", { class: "decision", title: "by decision" }, ` ${decision}`) : null;
+};
 
 function stripFrame(pool, demo, place, className = "frame") {
   const { strips, steps, aspect } = DATA.pools[pool];
@@ -53,7 +57,7 @@ function demoButton(run, demo) {
   const weight = run.weights && present(run.weights.mean[demo]) ? `weight ${short(run.weights.mean[demo])}` : "";
   const button = make("button", { type: "button", class: "demo" },
     make("div", { class: "head" },
-      make("span", {}, make("b", {}, demoTitle(pool, demo)), corruption ? make("span", { class: "corruption" }, ` ${corruption}`) : null),
+      make("span", {}, make("b", {}, demoTitle(pool, demo)), corruption ? make("span", { class: "corruption" }, ` ${corruption}`) : null, decisionMark(pool, demo)),
       make("span", {}, weight)),
     filmstrip(pool, demo));
   if (weight) button.append(sparkline(run, demo, domainOf(pool, demo).colour));
@@ -109,7 +113,7 @@ function drawViewer(time) {
   const corruption = corruptionOf(pool, demo);
   viewer.replaceChildren(
     make("div", { class: "top" },
-      make("div", {}, make("h4", {}, demoTitle(pool, demo), corruption ? make("span", { class: "corruption" }, ` ${corruption}`) : null),
+      make("div", {}, make("h4", {}, demoTitle(pool, demo), corruption ? make("span", { class: "corruption" }, ` ${corruption}`) : null, decisionMark(pool, demo)),
         make("p", { class: "note" }, facts(run, pool, demo))), close),
     make("div", { class: "inside" }, make("div", {}, large, slider, when), make("div", {}, strip, make("div", { class: "plots" }))));
   viewer.hidden = false;
