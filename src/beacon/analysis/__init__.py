@@ -1,7 +1,8 @@
 """Statistics as pure functions over arrays: no files, no drawing.
 
 intervals      Wilson's interval of a proportion, Newcombe's of a difference
-paired         two policies on the same initial states: McNemar's test, and one that may stop at any time
+paired         two policies on the same initial states: McNemar's test
+sequential     the same by an e-process, which may stop at any time
 methods        two methods over training seeds and initial states: hierarchical bootstrap
 multiple       several comparisons: Holm's adjustment, compact letter display
 weights        effective sample size, means over demonstrations, shares of the mass
@@ -19,7 +20,8 @@ from beacon.analysis.coverage import distance_to_nearest
 from beacon.analysis.intervals import newcombe, wilson
 from beacon.analysis.methods import MethodDifference, compare_methods
 from beacon.analysis.multiple import compact_letters, holm
-from beacon.analysis.paired import SequentialTest, e_process, mcnemar_exact, sequential_test
+from beacon.analysis.paired import mcnemar_exact
+from beacon.analysis.sequential import SequentialTest, detectable_difference, e_process, sequential_test
 from beacon.analysis.weight_bias import WeightBias, weight_bias
 from beacon.analysis.weights import demo_means, effective_sample_size
 
@@ -32,6 +34,7 @@ __all__ = [
     "compare_methods",
     "cross_domain_neighbours",
     "demo_means",
+    "detectable_difference",
     "distance_to_nearest",
     "e_process",
     "effective_sample_size",

@@ -73,7 +73,7 @@ class _Job:
     policy: str
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)  # of both policies that are evaluated in turns
 def _worker_parts(job: _Job) -> tuple[World, Policy, tuple[InitialState, ...]]:
     """A worker builds its world, policy and states once."""
     world = World(job.config.task, job.domain, job.config.size)
@@ -122,12 +122,12 @@ def evaluate(
     name = str(policy) if isinstance(policy, (str, Path)) else type(policy).__name__
     results: list[EpisodeResult] = []
     failures = 0
-    for batch in _run(policy, config, domain):
+    for batch in run_batches(policy, config, domain):
         results.extend(batch)
         failures = sum(result.outcomes["success"] < 1 for result in results)
         if progress:
             progress(len(results), config.episodes, failures)
-    report = _report(name, config, domain, results, time.monotonic() - began)
+    report = describe_results(name, config, domain, results, time.monotonic() - began)
     if out is not None:
         write_json(out, report)
         if config.videos:
@@ -142,9 +142,16 @@ def evaluate(
     return report
 
 
-def _run(
+def run_batches(
     policy: str | Path | Policy, config: EvaluateConfig, domain: Domain
 ) -> Iterator[list[EpisodeResult]]:
+    """Roll the policy out, a batch of initial states at a time, in their order.
+
+    Args:
+        policy: itself, or what `beacon.sim.policies.load` takes.
+        config: says from which states, and with how many processes.
+        domain: of the simulation.
+    """
     batches = _batches(config.episodes)
     if isinstance(policy, (str, Path)):
         job = _Job(config, domain, str(policy))
@@ -162,9 +169,18 @@ def _run(
     world.close()
 
 
-def _report(
+def describe_results(
     name: str, config: EvaluateConfig, domain: Domain, results: list[EpisodeResult], seconds: float
 ) -> dict[str, Any]:
+    """What a result file says.
+
+    Args:
+        name: of the policy.
+        config: of the evaluation.
+        domain: of the simulation.
+        results: of the episodes, in the order of the initial states; at least one.
+        seconds: that it took.
+    """
     states = [result.initial for result in results]
     rates: dict[str, dict[str, Any]] = {}
     for criterion in results[0].outcomes:
