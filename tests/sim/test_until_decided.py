@@ -10,33 +10,21 @@ import pytest
 
 from beacon.cli.main import main
 from beacon.errors import UserError
-from beacon.sim.evaluate import EvaluateConfig, evaluate, evaluation_states
-from beacon.sim.experts import make_expert
+from beacon.randomness import episode_seed
+from beacon.sim.evaluate import EvaluateConfig, evaluate
 from beacon.sim.policies import RandomPolicy
-from beacon.sim.rollout import record
 from beacon.sim.until_decided import STOPPED_EARLY, DecisionOptions, evaluate_until_decided
-from beacon.sim.world import Episode
 
-from .conftest import MakeWorld
+from .conftest import expert_recording
 from .test_evaluate import Replay
 
 RANDOM = "beacon.sim.policies:random_small"
 
 
-def test_an_expert_beats_chance_after_one_batch(make_world: MakeWorld, tmp_path: Path) -> None:
+def test_an_expert_beats_chance_after_one_batch(tmp_path: Path) -> None:
     config = EvaluateConfig("lift", episodes=60)
-    world = make_world("lift")
-    episode = Episode(world)
-    states = evaluation_states(world, "train", config.seed, 20)
-    recordings = [
-        record(
-            episode,
-            state,
-            lambda index=index: make_expert(episode, np.random.default_rng(index)).act,  # type: ignore[misc]
-        )
-        for index, state in enumerate(states)
-    ]
-    expert = Replay([np.stack(recording.actions) for recording in recordings])
+    seeds = [episode_seed(config.seed, "evaluate", index) for index in range(20)]
+    expert = Replay([np.stack(expert_recording("lift", "small", seed).actions) for seed in seeds])
     whole = evaluate(RANDOM, config, out=tmp_path / "random.json")
 
     decision = evaluate_until_decided(expert, tmp_path / "random.json", config)

@@ -9,6 +9,7 @@ weights        effective sample size, means over demonstrations, shares of the m
 association    rank correlation, variance explained by phase, AUC against corruption labels
 weight_bias    what the weights of a run follow: phase, coverage, corruption
 coverage       distance to the nearest target demonstration
+facility_location  which few points stand best for many
 alignment      how well two domains mix in a feature space
 """
 
@@ -17,15 +18,17 @@ from __future__ import annotations
 from beacon.analysis.alignment import cross_domain_neighbours
 from beacon.analysis.association import area_under_curve, spearman, variance_explained
 from beacon.analysis.coverage import distance_to_nearest
+from beacon.analysis.facility_location import Chosen, greedy_facilities
 from beacon.analysis.intervals import newcombe, wilson
 from beacon.analysis.methods import MethodDifference, compare_methods
 from beacon.analysis.multiple import compact_letters, holm
-from beacon.analysis.paired import mcnemar_exact
+from beacon.analysis.paired import mcnemar_exact, paired_test
 from beacon.analysis.sequential import SequentialTest, detectable_difference, e_process, sequential_test
 from beacon.analysis.weight_bias import WeightBias, weight_bias
 from beacon.analysis.weights import demo_means, effective_sample_size
 
 __all__ = [
+    "Chosen",
     "MethodDifference",
     "SequentialTest",
     "WeightBias",
@@ -38,9 +41,11 @@ __all__ = [
     "distance_to_nearest",
     "e_process",
     "effective_sample_size",
+    "greedy_facilities",
     "holm",
     "mcnemar_exact",
     "newcombe",
+    "paired_test",
     "sequential_test",
     "spearman",
     "variance_explained",

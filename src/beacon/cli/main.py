@@ -15,6 +15,7 @@ from beacon.plain import path_complaint
 VERBS = {
     "data": "inspect, check, map and convert datasets",
     "audit": "find demonstrations that cannot be trusted, and why, without training",
+    "coverage": "say what the target does not cover yet, and which demonstrations to record next",
     "generate": "make demonstrations in simulation",
     "train": "train a policy on source and target demonstrations",
     "evaluate": "measure the success rate of a policy in simulation",
