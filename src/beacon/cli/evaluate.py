@@ -80,10 +80,13 @@ def command(
         other = _other(compare, config)
         show_result(other)
         for criterion, test in paired(result, other).items():
+            words, test_name = (
+                ("is better in", "bootstrapped") if test["is_graded"] else ("alone solves", "McNemar's exact")
+            )
             print(
                 f"{criterion}: {run} - {compare} = {100 * test['difference']:+.1f} points "
-                f"({test['only_first']} states only the first solves, {test['only_second']} only the second; "
-                f"McNemar's exact p = {test['p_value']:.3g})"
+                f"(the first {words} {test['only_first']} states, the second {words} {test['only_second']}; "
+                f"{test_name} p = {test['p_value']:.3g})"
             )
     return 0
 

@@ -21,7 +21,7 @@ from beacon.sim.evaluate import (
     run_batches,
 )
 from beacon.sim.policies import Policy
-from beacon.sim.world import World
+from beacon.sim.simulation import make_world
 
 STOPPED_EARLY = "stopped_early"  # in a result file: the evaluation is a partial one
 
@@ -154,7 +154,7 @@ def _stored_result(
     for key, value in setting.items():
         if result.get(key) != value:
             raise UserError(f"{policy} is of {key} {result.get(key)}, not of {value}; it cannot be paired")
-    world = World(config.task, domain, config.size)
+    world = make_world(config.task, domain, config.size)
     states = evaluation_states(world, config.region, config.seed, config.episodes)
     world.close()
     stored = result["initial_states"].get("qpos", [])

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from beacon.analysis import mcnemar_exact, wilson
+from beacon.analysis import paired_test, wilson
 from beacon.errors import UserError
-from beacon.sim.tasks import TASKS
+from beacon.sim.tasks import known_task
 from beacon.suites.experiment import Experiment
 from beacon.suites.paper import reported
 from beacon.suites.results import Folders, read_result
@@ -25,16 +25,22 @@ REFERENCES = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """A row against the reference over the same seeds and initial states; only whole successes count."""
+    """A row against the reference over the same seeds and initial states.
+
+    Only whole successes count; graded outcomes, such as a coverage, count as they are.
+    """
 
     pairs: int
     only_row: int
     only_reference: int
     p_value: float
+    graded_difference: float | None = None  # reference minus row, where outcomes are graded
 
     @property
     def difference(self) -> float:
         """Reference minus row, as a share of the pairs."""
+        if self.graded_difference is not None:
+            return self.graded_difference
         return (self.only_reference - self.only_row) / max(self.pairs, 1)
 
 
@@ -198,19 +204,20 @@ def pool(
 def compare(
     row: Mapping[int, Outcomes], reference: Mapping[int, Outcomes], criterion: str
 ) -> Comparison | None:
-    """McNemar's exact test over the pairs (seed, initial state) that both have; None where there are none."""
-    first: list[bool] = []
-    second: list[bool] = []
+    """A paired test over the pairs (seed, initial state) that both have; None where there are none."""
+    first: list[float] = []
+    second: list[float] = []
     for seed, evaluation in row.items():
         other = reference.get(seed)
         if other is None or other.states != evaluation.states:
             continue
-        first += [value >= 1 for value in evaluation.values[criterion]]
-        second += [value >= 1 for value in other.values[criterion]]
+        first += evaluation.values[criterion]
+        second += other.values[criterion]
     if not first:
         return None
-    test = mcnemar_exact(first, second)
-    return Comparison(len(first), test["only_first"], test["only_second"], test["p_value"])
+    test = paired_test(first, second)
+    graded = -test["difference"] if test["is_graded"] else None
+    return Comparison(len(first), test["only_first"], test["only_second"], test["p_value"], graded)
 
 
 def _outcomes(entries: Sequence[TableEntry], store: ResultStore) -> dict[int, Outcomes]:
@@ -233,7 +240,7 @@ def _outcomes(entries: Sequence[TableEntry], store: ResultStore) -> dict[int, Ou
 
 def _criteria(task: str, outcomes: Mapping[str, Mapping[int, Outcomes]]) -> tuple[str, ...]:
     """Those that the task reports and that some result has: older ones may lack some."""
-    known = TASKS.get(task)
+    known = known_task(task)
     return tuple(
         name
         for name in (("success",) if known is None else known.reported)
