@@ -109,6 +109,9 @@ def test_several_sources_of_different_formats(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "card.yaml").write_text(f"path: {first.name}\n")
     command = ["coverage", "--source", str(tmp_path / "card.yaml"), "--source", str(tmp_path / "second")]
     command += ["--target", str(goal), "--next", "3"]
+    for name in ("agentview_image", "robot0_eef_pos", "robot0_gripper_qpos"):
+        prefix = "observation.images." if "image" in name else "observation."
+        command += ["--rename", f"{prefix}{name}={name}"]
 
     assert main([*command, "--out", str(tmp_path / "out")]) == 0
     assert "record next" in capsys.readouterr().out

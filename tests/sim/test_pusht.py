@@ -85,7 +85,8 @@ def test_a_recorded_state_comes_back_exactly() -> None:
 
     assert read_state(other) == pytest.approx(state, abs=1e-9)
     assert other._get_coverage() == pytest.approx(coverage, abs=1e-9)
-    np.testing.assert_array_equal(other._get_img(other._draw(), 96, 96), picture)
+    # A vertex that lies between two pixels may be rounded either way.
+    assert (other._get_img(other._draw(), 96, 96) != picture).mean() < 1e-3
     # The package's own way back leads elsewhere: turning the block moves it.
     other.reset(options={"reset_to_state": np.array(state)})
     assert np.abs(np.subtract(read_state(other), state)).max() > 1

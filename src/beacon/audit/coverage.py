@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 
 from beacon.analysis import greedy_facilities
 from beacon.audit.distance import MOMENTS, covered_shares, distances, way
+from beacon.audit.evidence import Vector
+from beacon.audit.goals import GoalOptions, predict_ways
 from beacon.audit.recordings import Recording, read_recordings
 from beacon.audit.regression import principal_components
 from beacon.data.episodes import EpisodeSet
 from beacon.errors import UserError
 
 FIRST_STATES, WAY_AHEAD, FIRST_PICTURES, POLICY = "first states", "way ahead", "first pictures", "policy"
+LEAST_EXPLAINED = 0.1  # share of the best dimension; below, pictures do not tell where robots go
 FAR_APART = 0.5  # share of target demonstrations near one of the source, below which a remark is made
 Matrix = NDArray[np.float64]
 # Features of first observations: policy features (E, F) of a set.
@@ -136,11 +139,9 @@ def _views(
     remarks: list[str] = []
     ways = np.zeros((len(every), 0))
     if every[0].state.shape[1]:
-        # In units of how far each dimension moves at all: noise of a start that hardly varies counts little.
-        unit = np.concatenate([r.state for r in every]).astype(np.float64).std(axis=0)
-        scale = 1 / np.where(unit > 1e-9, unit, np.inf)
-        starts = np.stack([r.state[0] for r in every]) * scale
-        ways = np.stack([way(r) for r in every]) * np.tile(scale, len(MOMENTS))
+        start_scale, way_scale = _relevance(max(recordings[:-1], key=len))
+        starts = np.stack([r.state[0] for r in every]) * start_scale
+        ways = np.stack([way(r) for r in every])[:, every[0].state.shape[1] :] * way_scale
         spread = max(_spread(ways), 1e-12)
         views[FIRST_STATES], views[WAY_AHEAD] = starts / spread, ways / spread
         ways = views[WAY_AHEAD]
@@ -165,6 +166,29 @@ def _views(
     if not any(_spread(values) > 1e-6 for values in views.values()):
         raise UserError("nothing to compare: neither proprioception that varies nor enough pictures")
     return views, remarks
+
+
+def _relevance(recordings: list[Recording]) -> tuple[Vector, Vector]:
+    """What first states (D,) and ways after the start (W,) are multiplied by.
+
+    Units are standard deviations over all steps. Dimensions count by how much of their variance first
+    pictures explain: noise of an arm that is held upright does not tell where anything is.
+
+    Args:
+        recordings: of the largest source set.
+    """
+    unit = np.concatenate([r.state for r in recordings]).astype(np.float64).std(axis=0)
+    unit = 1 / np.where(unit > 1e-9, unit, np.inf)
+    later = len(MOMENTS) - 1
+    options = GoalOptions(moments=MOMENTS[1:])
+    if len(recordings) < options.enough or not recordings[0].first_picture.size:
+        return unit, np.tile(unit, later)
+    _, _, explained = predict_ways(recordings, options)
+    explained = np.where(np.tile(unit, later) > 0, explained, 0.0)
+    if explained.max() < LEAST_EXPLAINED:
+        return unit, np.tile(unit, later)
+    weight = np.sqrt(explained)
+    return unit * weight.reshape(later, -1).mean(axis=0), np.tile(unit, later) * weight
 
 
 def without_look(pictures: Matrix, ways: Matrix, member: NDArray[np.int64], ridge: float = 1.0) -> Matrix:
