@@ -57,7 +57,8 @@ def choose(choice: str, source: Path, target: Path, seed: int) -> list[int]:
     """Numbers of the source demonstrations whose starts are recorded next."""
     sources, known = load_domains([source, target])
     if choice == "random":
-        return np.random.default_rng([seed, 43]).permutation(len(sources))[:FURTHER].tolist()
+        order = np.random.default_rng([seed, 43]).permutation(len(sources))
+        return [int(number) for number in order[:FURTHER]]
     result = measure_coverage([sources], known, CoverageOptions(next=FURTHER))
     return [proposal.episode for proposal in result.proposals]
 

@@ -126,6 +126,22 @@ def test_several_sources_of_different_formats(tmp_path: Path, capsys: pytest.Cap
     assert page.count("data:image/jpeg;base64,") == 3 and "<script" not in page
 
 
+def test_a_policy_says_what_looks_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = (
+        str(write(tmp_path / f"{name}.hdf5", reaching(count, seed)))
+        for name, count, seed in (("source", 10, 1), ("target", 4, 2))
+    )
+    run = str(tmp_path / "run")
+    options = ["--steps", "2", "--steps-per-epoch", "2", "--batch-size", "4", "--no-tensorboard"]
+    assert main(["train", "--method", "target-only", "--target", target, "--out", run, *options]) == 0
+    capsys.readouterr()
+
+    assert main(["coverage", "--source", source, "--target", target, "--run", run, "--json"]) == 0
+
+    views = json.loads(capsys.readouterr().out)["sets"][0]["views"]
+    assert [view["view"] for view in views][-2:] == ["policy", "all together"]
+
+
 def test_few_target_demonstrations_leave_pictures_out() -> None:
     result = measure_coverage([as_set(demonstrations(10, 7), "s")], as_set(demonstrations(1, 8), "t"))
     assert "first pictures" not in {view.view for view in result.sets[0].views}

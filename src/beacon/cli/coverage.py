@@ -116,9 +116,9 @@ def _policy_features(run: Path | None) -> PolicyFeatures | None:
     policy = load_policy(run)
 
     def features(episodes: EpisodeSet) -> NDArray[np.float32]:
-        observation = {key: array[episodes.starts] for key, array in episodes.proprio.items()}
-        observation |= {key: array[episodes.image_starts] for key, array in episodes.images.items()}
-        return policy.features(observation, axes="batch")
+        states = {key: array[episodes.starts] for key, array in episodes.proprio.items()}
+        pictures = {key: array[episodes.image_starts] for key, array in episodes.images.items()}
+        return policy.features({**states, **pictures}, axes="batch")
 
     return features
 
