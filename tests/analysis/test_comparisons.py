@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from beacon.analysis import compact_letters, compare_methods, e_process, holm, mcnemar_exact, sequential_test
+from beacon.analysis import compact_letters, compare_methods, holm, mcnemar_exact
 
 
 def outcomes(rng: np.random.Generator, rates: np.ndarray, states: int) -> list[np.ndarray]:
@@ -123,39 +123,3 @@ def test_letters_begin_with_the_first_group() -> None:
     assert compact_letters(2, []) == ["a", "a"]
     with pytest.raises(ValueError, match="not a pair"):
         compact_letters(2, [(0, 2)])
-
-
-# The e-process
-
-
-def test_the_e_process_is_the_mean_capital_of_its_gamblers() -> None:
-    d = [1.0, 0.0, -1.0, 0.5]
-    bets = (0.2, 0.7)
-    by_hand = [np.mean([np.prod([1 + bet * x for x in d[: n + 1]]) for bet in bets]) for n in range(4)]
-    np.testing.assert_allclose(e_process(d, bets), by_hand)
-    assert len(e_process([])) == 0
-    assert np.isfinite(e_process(-np.ones(2000))).all()
-    for wrong in ([1.5], [np.nan], [[1.0]]):
-        with pytest.raises(ValueError, match="from -1 to 1"):
-            e_process(wrong)
-
-
-def test_looking_after_every_episode_gives_few_false_alarms() -> None:
-    rng = np.random.default_rng(0)
-    alarms = 0
-    for _ in range(1000):
-        first, second = rng.random((2, 400)) < 0.5
-        alarms += sequential_test(first.astype(float) - second).decided_after is not None
-    assert 0 < alarms <= 50  # α = 0.05
-
-
-def test_clear_differences_are_decided_early() -> None:
-    rng = np.random.default_rng(1)
-    after = []
-    for _ in range(200):
-        d = (rng.random(100) < 0.71).astype(float) - (rng.random(100) < 0.23)
-        after.append(sequential_test(d, alternative="greater").decided_after or 101)
-    assert np.median(after) <= 20
-    assert sequential_test([0.0] * 10).decided_after is None
-    assert sequential_test(-np.ones(30)).decided_after is not None
-    assert sequential_test(-np.ones(30), alternative="greater").decided_after is None

@@ -86,6 +86,27 @@ def test_lerobot_by_task(tmp_path: Path) -> None:
     assert main(["compare", str(tmp_path), str(file)]) == 0
 
 
+def test_lerobot_of_other_tasks_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = []
+    for number in (0, 1):
+        tasks = [{"task_group": "libero", "task_id": number, "metrics": {"successes": draws(0.5, 20)}}]
+        files.append(tmp_path / f"{number}.json")
+        files[-1].write_text(json.dumps({"per_task": tasks, "overall": {}}))
+
+    assert main(["compare", *map(str, files)]) == 2
+    assert "libero 0" in capsys.readouterr().err
+
+
+def test_partial_results_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole, part = tmp_path / "a.json", tmp_path / "b.json"
+    ours(whole, draws(0.5))
+    ours(part, draws(0.5))
+    part.write_text(json.dumps(json.loads(part.read_text()) | {"stopped_early": {"states": 20}}))
+
+    assert main(["compare", str(whole), str(part)]) == 2
+    assert "b.json is partial" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"per_episode": []}', '{"per_episode": [{}]}'])
 def test_bad_files_are_one_line(tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]) -> None:
     good = ours(tmp_path / "a.json", draws(0.5))

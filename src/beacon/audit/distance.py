@@ -69,21 +69,34 @@ def _auc(recordings: list[Recording], target: list[Recording]) -> float:
 def _coverage(recordings: list[Recording], target: list[Recording]) -> tuple[float | None, float | None]:
     if not recordings[0].state.shape[1]:
         return None, None
-    ways = np.stack([_way(recording) for recording in [*recordings, *target]])
+    ways = np.stack([way(recording) for recording in [*recordings, *target]])
     ways = (ways - ways.mean(axis=0)) / (ways.std(axis=0) + 1e-6)
-    own, other = ways[: len(recordings)], ways[len(recordings) :]
-    within = _distances(own, own)
+    return covered_shares(ways[: len(recordings)], ways[len(recordings) :])
+
+
+def covered_shares(own: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
+    """Shares of the other set's points with one of the own nearby, and of the own with one of the other.
+
+    Nearby is up to the 90% quantile of the distance from an own point to the nearest other own one.
+
+    Args:
+        own: a point for every demonstration of the set, (N, F); at least two.
+        other: the same of the other set, (M, F).
+    """
+    within = distances(own, own)
     np.fill_diagonal(within, np.inf)
     near = float(np.quantile(within.min(axis=1), 0.9))
-    between = _distances(own, other)
+    between = distances(own, other)
     return float((between.min(axis=0) <= near).mean()), float((between.min(axis=1) <= near).mean())
 
 
-def _way(recording: Recording) -> NDArray[np.float64]:
+def way(recording: Recording) -> NDArray[np.float64]:
+    """Where the robot is at some moments of the demonstration, (moments · D,)."""
     steps = np.round(np.array(MOMENTS) * (len(recording.state) - 1)).astype(np.int64)
     return np.asarray(recording.state[steps].astype(np.float64).reshape(-1))
 
 
-def _distances(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+def distances(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Euclidean distances of all points of two sets, (N, M)."""
     squares = (first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1) - 2 * first @ second.T
     return np.asarray(np.sqrt(np.maximum(squares, 0)))

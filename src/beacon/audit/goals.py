@@ -13,7 +13,7 @@ import numpy as np
 from beacon.audit.evidence import Evidence, Vector, evidence_from_scores
 from beacon.audit.look_alikes import robust_scores
 from beacon.audit.recordings import Recording
-from beacon.audit.regression import cross_fitted_residuals, principal_components
+from beacon.audit.regression import Matrix, cross_fitted_residuals, principal_components
 
 CHECK = "goals"
 
@@ -43,19 +43,8 @@ def check_goals(
         return nothing, [], f"{len(recordings)} demonstrations are too few to tell where one should go"
     if not recordings[0].first_picture.size or not recordings[0].state.shape[1]:
         return nothing, [], "without pictures and proprioception nothing tells where one should go"
-    pictures = np.stack([r.first_picture for r in recordings]).astype(np.float64)
-    starts = np.stack([r.state[0] for r in recordings]).astype(np.float64)
-    starts = 0.1 * (starts - starts.mean(axis=0)) / (starts.std(axis=0) + 1e-6)
-    features = np.concatenate([principal_components(pictures, options.components), starts], axis=1)
-    ways = np.stack([_way(r, options.moments) for r in recordings])
-    spread = ways.std(axis=0)
-    ways = (ways - ways.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
-    numbers = np.arange(len(recordings))
-    order = np.random.default_rng(0).permutation(len(recordings))
-    residuals = cross_fitted_residuals(features, ways, order[numbers], ridge=options.ridge)
+    residuals, centre, explained = predict_ways(recordings, options)
     # Only what the pictures explain can be wrong: dimensions count by their explained variance.
-    centre = np.median(np.abs(residuals), axis=0)
-    explained = np.clip(1 - (1.4826 * centre) ** 2, 0, 1)
     if explained.max() < 0.1:
         return nothing, [], "first pictures do not tell where the robot goes"
     share = explained / explained.sum()
@@ -71,6 +60,31 @@ def check_goals(
 
     evidence = evidence_from_scores(CHECK, "another goal", scores, options.least_score, words)
     return scores, evidence, None
+
+
+def predict_ways(recordings: list[Recording], options: GoalOptions) -> tuple[Matrix, Vector, Vector]:
+    """How well first pictures and states tell where the robot goes.
+
+    Args:
+        recordings: with pictures and proprioception.
+        options: which moments of the way, and of the regression.
+
+    Returns:
+        Residuals of cross-fitted predictions of all moments and dimensions (demos, W), in standard
+        deviations; their median size (W,); the share of the variance that is explained (W,), 1 for constants.
+    """
+    pictures = np.stack([r.first_picture for r in recordings]).astype(np.float64)
+    starts = np.stack([r.state[0] for r in recordings]).astype(np.float64)
+    starts = 0.1 * (starts - starts.mean(axis=0)) / (starts.std(axis=0) + 1e-6)
+    features = np.concatenate([principal_components(pictures, options.components), starts], axis=1)
+    ways = np.stack([_way(r, options.moments) for r in recordings])
+    spread = ways.std(axis=0)
+    ways = (ways - ways.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
+    numbers = np.arange(len(recordings))
+    order = np.random.default_rng(0).permutation(len(recordings))
+    residuals = cross_fitted_residuals(features, ways, order[numbers], ridge=options.ridge)
+    centre = np.median(np.abs(residuals), axis=0)
+    return residuals, centre, np.clip(1 - (1.4826 * centre) ** 2, 0, 1)
 
 
 def _way(recording: Recording, moments: tuple[float, ...]) -> Vector:

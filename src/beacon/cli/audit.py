@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from beacon.cli import parsing
-from beacon.cli.train_progress import in_words
+from beacon.cli.frame_progress import frame_progress
 from beacon.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,7 +29,6 @@ dropped frames, duplicates, labels of success. An accusation has a p-value; amon
 the share --false-discovery-rate is accused wrongly. --out writes audit.json, audit.parquet and audit.html."""
 
 MOST_LISTED = 30  # demonstrations in the terminal, of one set
-LINES = 10  # of progress, where there is no terminal
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,7 @@ def _audit(options: AuditArguments) -> SavedAudit:
     from beacon.audit.saved import SavedAudit
 
     asked = AuditOptions(false_discovery_rate=options.false_discovery_rate)
-    with _progress() as advance:
+    with frame_progress() as advance:
         advance("opening the datasets", 0, 1)
         *sources, target = _load(options)
         result = run_audit(sources, target, asked, advance)
@@ -123,40 +119,3 @@ def _write(folder: Path, saved: SavedAudit) -> None:
     save_table(folder / TABLE_FILE, saved.result)
     write_bytes(folder / PAGE_FILE, page)
     save_json(folder / JSON_FILE, saved)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar with the time left on a terminal, at most ten plain lines elsewhere."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _plain_lines()
-        return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
-
-
-def _plain_lines() -> Callable[[str, int, int], None]:
-    began, told = time.monotonic(), -1
-
-    def tell(what: str, done: int, total: int) -> None:
-        nonlocal told
-        step = LINES * done // max(total, 1)
-        if step > told:
-            told = step
-            left = (time.monotonic() - began) * (total - done) / done if done else None
-            soon = f", {in_words(left)} left" if left else ""
-            print(f"{what}: {100 * done // max(total, 1)}%{soon}", file=sys.stderr, flush=True)
-
-    return tell

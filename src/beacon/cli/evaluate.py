@@ -27,6 +27,9 @@ def command(
     workers: int = 1,
     video: bool = False,
     compare: str | None = None,
+    until_decided: str | None = None,
+    alpha: float = 0.05,
+    criterion: str = "success",
     out: Path | None = None,
 ) -> int:
     """Run a policy and report its success rate with a 95% Wilson interval.
@@ -44,6 +47,10 @@ def command(
         workers: parallel processes.
         video: also write films of a few successes and failures.
         compare: another run (or its result file) to compare with, state by state.
+        until_decided: another run (or its result file); both are rolled out in turns until a sequential
+            paired test shows that one is better, or --episodes states are used.
+        alpha: of --until-decided: probability of ever calling a policy better that is not.
+        criterion: of --until-decided: the outcome that is compared.
         out: the result file; by default RUN/eval/TASK-SIZE-DOMAIN-REGION-SEED.json.
     """
     from beacon.sim.evaluate import EvaluateConfig
@@ -60,16 +67,26 @@ def command(
         workers=workers,
         videos=3 if video else 0,
     )
+    if until_decided is not None:
+        from beacon.cli.evaluate_decision import decide
+        from beacon.sim.until_decided import DecisionOptions
+
+        if compare is not None or video:
+            raise UserError("--until-decided does not go with --compare or --video")
+        return decide((run, until_decided), config, DecisionOptions(alpha, criterion), out)
     result = _evaluate(run, config, out)
-    _show(result)
+    show_result(result)
     if compare is not None:
         other = _other(compare, config)
-        _show(other)
+        show_result(other)
         for criterion, test in paired(result, other).items():
+            words, test_name = (
+                ("is better in", "bootstrapped") if test["is_graded"] else ("alone solves", "McNemar's exact")
+            )
             print(
                 f"{criterion}: {run} - {compare} = {100 * test['difference']:+.1f} points "
-                f"({test['only_first']} states only the first solves, {test['only_second']} only the second; "
-                f"McNemar's exact p = {test['p_value']:.3g})"
+                f"(the first {words} {test['only_first']} states, the second {words} {test['only_second']}; "
+                f"{test_name} p = {test['p_value']:.3g})"
             )
     return 0
 
@@ -79,10 +96,16 @@ def _evaluate(run: str, config: EvaluateConfig, out: Path | None) -> dict[str, A
     from beacon.sim.evaluate import evaluate
 
     with ProgressBar(f"{run} · {config.task} · {config.domain}") as update:
-        return evaluate(run, config, out=out or _default_out(run, config), progress=update)
+        return evaluate(run, config, out=out or result_file(run, config), progress=update)
 
 
-def _default_out(run: str, config: EvaluateConfig) -> Path:
+def result_file(run: str, config: EvaluateConfig) -> Path:
+    """Where the result of an evaluation is kept by default.
+
+    Args:
+        run: a run folder, or what else names a policy.
+        config: of the evaluation.
+    """
     from beacon.runs.evaluations import evaluation_file, evaluation_name
 
     setting: dict[str, Any] = {
@@ -110,7 +133,8 @@ def _other(compare: str, config: EvaluateConfig) -> dict[str, Any]:
     return _evaluate(compare, config, None)
 
 
-def _show(result: dict[str, Any]) -> None:
+def show_result(result: dict[str, Any]) -> None:
+    """Print the rates of a result."""
     print(
         f"{result['policy']}: {result['task']} {result['size']}, "
         f"{result['domain']}, {result['region']} region"

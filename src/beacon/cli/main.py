@@ -16,6 +16,7 @@ VERBS = {
     "data": "inspect, check, map and convert datasets",
     "audit": "find demonstrations that cannot be trusted, and why, without training",
     "desk": "look through demonstrations on a local page, and decide about them",
+    "coverage": "say what the target does not cover yet, and which demonstrations to record next",
     "generate": "make demonstrations in simulation",
     "train": "train a policy on source and target demonstrations",
     "evaluate": "measure the success rate of a policy in simulation",

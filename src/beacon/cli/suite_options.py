@@ -139,6 +139,8 @@ class Table:
     json: bool = False
     # Print Markdown.
     markdown: bool = False
+    # Print instead how alike this other preset ranks the methods (Spearman's correlation).
+    rank_with: Annotated[str | None, tyro.conf.arg(metavar="PRESET")] = None
     # Write results.md and pictures/results/ of all suites into this folder.
     docs: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
 

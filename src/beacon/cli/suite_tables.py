@@ -81,6 +81,8 @@ def show_table(arguments: list[str]) -> int:
 
     suite, preset = SUITES.find(options.name), selection.sizes()
     chosen, store = planned(suite.name, selection, extra=True), ResultStore(selection.folders())
+    if options.rank_with is not None:
+        return _print_ranks(suite, selection, options.rank_with, store)
     sections = make_sections(suite, chosen, store)
     if not sections:
         command = f"beacon suite run {suite.name}{selection.said('preset', 'states', 'seeds', 'results')}"
@@ -99,6 +101,31 @@ def show_table(arguments: list[str]) -> int:
         _print_table(section.headings, section.rows)
         if section.note:
             print(section.note)
+    return 0
+
+
+def _print_ranks(suite: Suite, selection: Selection, other: str, store: ResultStore) -> int:
+    """How alike two presets rank the methods."""
+    import dataclasses
+
+    from beacon.suites.ranks import rank_agreement
+    from beacon.suites.tables import make_columns
+
+    selections = [dataclasses.replace(selection, preset=name) for name in (selection.preset, other)]
+    both = [make_columns(suite, planned(suite.name, s, extra=True), store) for s in selections]
+    agreements = rank_agreement(*both)
+    if not agreements:
+        raise UserError(f"{suite.name} has no column with results at both {selection.preset} and {other}")
+    rows = [
+        (
+            agreement.column,
+            str(agreement.methods),
+            str(agreement.seeds),
+            "too few" if agreement.correlation is None else f"{agreement.correlation:+.2f}",
+        )
+        for agreement in agreements
+    ]
+    _print_table(("column", "methods", "seeds of all", f"rank correlation with {other}"), rows)
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from beacon.report.audit_page import draw_audit
     from beacon.report.build import Report, ReportBuilder, write_report
+    from beacon.report.coverage_page import draw_coverage, first_pictures
     from beacon.report.demonstration_pool import DemonstrationPool
     from beacon.report.embedding_map import Mapper, Projection
     from beacon.report.figure_spec import Axis, Figure, Interval, Line, Mark, Panel, line
@@ -38,7 +39,9 @@ __all__ = [
     "canvas",
     "collect_settings",
     "draw_audit",
+    "draw_coverage",
     "drawn",
+    "first_pictures",
     "line",
     "read_run",
     "serve",
@@ -65,7 +68,9 @@ _HOMES = {
     "canvas": "matplotlib_figures",
     "collect_settings": "success",
     "draw_audit": "audit_page",
+    "draw_coverage": "coverage_page",
     "drawn": "matplotlib_figures",
+    "first_pictures": "coverage_page",
     "line": "figure_spec",
     "read_run": "run_record",
     "serve": "live",

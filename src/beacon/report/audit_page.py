@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
 from beacon import __version__
 from beacon.analysis import wilson
 from beacon.audit.run import AuditResult, DemoVerdict, SetVerdict
 from beacon.data.errors import printable
-from beacon.report.markup import Content, Markup, join, table, tag
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-DARK = "@media (prefers-color-scheme: dark) {{ :root {{ {} }} }}"
+from beacon.report.markup import Content, Markup, table, tag
+from beacon.report.static_page import facts, percent, static_page
 
 
 def draw_audit(result: AuditResult) -> str:
@@ -20,20 +16,10 @@ def draw_audit(result: AuditResult) -> str:
     Args:
         result: of the audit.
     """
-    title = "Which demonstrations can I trust?"
-    head = [
-        tag("meta", charset="utf-8"),
-        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("title", title),
-        tag("style", Markup(_style())),
-    ]
     target = f"{result.target} with {result.target_demos} demonstrations"
     made = f"Audit by BEACON {__version__}; the target is {target}."
-    header = tag("header", tag("div", tag("h1", title), tag("p", _text(made), class_="note")))
     sections = [_section(number, verdict) for number, verdict in enumerate(result.sets)]
-    body = tag("body", header, tag("main", sections))
-    return "<!DOCTYPE html>\n" + tag("html", tag("head", head), body, lang="en") + "\n"
+    return static_page("Which demonstrations can I trust?", made, sections)
 
 
 def _section(number: int, verdict: SetVerdict) -> Markup:
@@ -64,19 +50,13 @@ def _facts(verdict: SetVerdict) -> Markup:
     sound = len(verdict.demos) - len(verdict.accused)
     low, high = wilson(sound, len(verdict.demos))
     distance = verdict.distance
-    facts = [
-        ("found sound", f"{sound} of {len(verdict.demos)} ({100 * low:.0f} to {100 * high:.0f}%)"),
-        ("told from the target (AUC)", _number(distance.auc)),
-        ("of the target covered", _percent(distance.target_covered)),
-        ("of it covered by the target", _percent(distance.set_covered)),
-    ]
-    return tag(
-        "div",
+    return facts(
         [
-            tag("div", tag("span", name, class_="label"), tag("span", value, class_="value"), class_="fact")
-            for name, value in facts
-        ],
-        class_="facts",
+            ("found sound", f"{sound} of {len(verdict.demos)} ({100 * low:.0f} to {100 * high:.0f}%)"),
+            ("told from the target (AUC)", _number(distance.auc)),
+            ("of the target covered", percent(distance.target_covered)),
+            ("of it covered by the target", percent(distance.set_covered)),
+        ]
     )
 
 
@@ -94,15 +74,3 @@ def _text(text: str) -> str:
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.0f}%"
-
-
-def _style() -> str:
-    """The report's style; without its script, dark is as the reader's system says."""
-    style = (resources.files("beacon.report") / "page" / "style.css").read_text(encoding="utf-8")
-    start = style.index(':root[data-theme="dark"]')
-    dark = style[style.index("{", start) + 1 : style.index("}", start)]
-    return join([Markup(style), Markup(DARK.format(dark))])

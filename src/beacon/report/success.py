@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from beacon.analysis import holm, mcnemar_exact, wilson
+from beacon.analysis import holm, paired_test, wilson
 from beacon.report.figure_spec import Axis, Figure, Interval, Panel
 from beacon.report.run_view import RunView
 from beacon.runs import Evaluation
@@ -132,9 +132,9 @@ def _compare(members: list[tuple[RunView, Evaluation]], criterion: str) -> list[
     tests = []
     # Later runs first, so that "BEACON - baseline" reads as a gain when baselines are named first.
     for (second, b), (first, a) in itertools.combinations(usable, 2):
-        ours, theirs = ([o >= 1 for o in e.outcomes(criterion)] for e in (a, b))
+        ours, theirs = (e.outcomes(criterion) for e in (a, b))
         if len(ours) == len(theirs):
-            tests.append((first, second, mcnemar_exact(ours, theirs)))
+            tests.append((first, second, paired_test(ours, theirs)))
     adjusted = holm([test["p_value"] for _, _, test in tests])
     return [
         Comparison(
@@ -151,6 +151,14 @@ def _compare(members: list[tuple[RunView, Evaluation]], criterion: str) -> list[
     ]
 
 
+CRITERION_WORDS = {
+    "success": "success",
+    "R": "success (R)",
+    "S": "strict success (S)",
+    "max_coverage": "largest coverage",
+}
+
+
 def criterion_words(criterion: str) -> str:
     """A criterion as the page calls it."""
-    return {"success": "success", "R": "success (R)", "S": "strict success (S)"}.get(criterion, criterion)
+    return CRITERION_WORDS.get(criterion, criterion)

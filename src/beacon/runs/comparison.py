@@ -111,6 +111,11 @@ def read_outcomes(path: Path) -> Outcomes:
     if isinstance(content, dict) and ("per_episode" in content or "per_task" in content):
         return _lerobot(file, content)
     evaluation = read_evaluation(file)
+    if "stopped_early" in evaluation.result:
+        raise UserError(
+            f"{file} is partial: --until-decided stopped it early and its verdict is in the file; compare "
+            "complete evaluations"
+        )
     return Outcomes(
         path=str(path),
         setting=" ".join(evaluation.setting),
@@ -138,15 +143,18 @@ def _lerobot(file: Path, content: dict[str, Any]) -> Outcomes:
             successes = tuple(bool(episode["success"]) for episode in episodes)
             seeds = [episode.get("seed") for episode in episodes]
             states = None if None in seeds else f"seeds {seeds}"
+            setting = "LeRobot's evaluation"
         else:
             tasks = content["per_task"]
             successes = tuple(bool(s) for task in tasks for s in task["metrics"]["successes"])
             states = None
+            names = [f"{task.get('task_group', '?')} {task.get('task_id', '?')}" for task in tasks]
+            setting = f"LeRobot's evaluation of {', '.join(names)}"
     except (KeyError, TypeError, AttributeError) as error:
         raise damaged(file, error) from None
     if not successes:
         raise damaged(file, "it has no episodes")
-    return Outcomes(str(file), "LeRobot's evaluation", states, successes)
+    return Outcomes(str(file), setting, states, successes)
 
 
 def _pair(first: Outcomes, second: Outcomes) -> tuple[bool, float, float, float, float]:

@@ -12,6 +12,7 @@ weights/episodes.parquet         means over every demonstration, one block of ro
 weights/windows-<step>.parquet   every window, at the checkpoint of that step
 references/<name>.safetensors    policies that a method compares with
 eval/*.json                      results of `beacon evaluate`
+eval/partial/*.json              results of `beacon evaluate --until-decided` that stopped early
 report/                          what `beacon report` computes once
 .lock                            held by the process that trains
 """
@@ -29,6 +30,7 @@ CHECKPOINTS, WEIGHTS, EVALUATIONS, REFERENCES, REPORT = (
 )
 JOINT_TARGET = "target.yaml"
 LAST = "last"  # in CHECKPOINTS
+PARTIAL = "partial"  # in EVALUATIONS
 DESCRIPTION = "policy.json"  # in a checkpoint
 EPISODES = "episodes.parquet"  # in WEIGHTS
 

@@ -13,10 +13,8 @@ from beacon.errors import UserError
 from beacon.sim.arrays import Array
 from beacon.sim.policies import Policy, act_rows
 from beacon.sim.rollout import stack_frames
-from beacon.sim.world import Episode, InitialState, World
-
-IMAGE_KEY = "agentview_image"
-READINGS = ("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos")
+from beacon.sim.simulation import SimulatedWorld
+from beacon.sim.world import InitialState
 
 
 @dataclass
@@ -24,17 +22,21 @@ class EpisodeResult:
     """What a policy did from one initial state."""
 
     initial: InitialState
-    criteria: list[dict[str, bool]] = field(default_factory=list)
+    criteria: list[Mapping[str, float]] = field(default_factory=list)
     states: list[Array] = field(default_factory=list)  # after each action; the first is the start
     outcomes: dict[str, float] = field(default_factory=dict)
 
     def summary(self) -> dict[str, Any]:
-        """For JSON: outcomes, length, and for each criterion the stretches of frames where it held."""
+        """For JSON: outcomes, length, and for each criterion the stretches of frames where it held.
+
+        Measures, such as a coverage, are in the outcomes alone.
+        """
+        frames = stack_frames(self.criteria)
         return {
             "seed": self.initial.seed,
             "length": len(self.criteria),
             **{name: value for name, value in self.outcomes.items()},
-            "criteria": {name: stretches(flags) for name, flags in stack_frames(self.criteria).items()},
+            "criteria": {name: stretches(flags) for name, flags in frames.items() if flags.dtype == bool},
         }
 
 
@@ -49,12 +51,14 @@ def stretches(flags: Array) -> list[list[int]]:
 class _Runner:
     """One episode and the observations that its policy still remembers."""
 
-    def __init__(self, world: World, initial: InitialState, policy: Policy, keep_states: bool) -> None:
-        self.episode = Episode(world)
+    def __init__(
+        self, world: SimulatedWorld, initial: InitialState, policy: Policy, keep_states: bool
+    ) -> None:
+        self.episode = world.episode()
         self.episode.reset(initial)
         self.result = EpisodeResult(initial)
         self.keep_states = keep_states
-        self.wants_image = IMAGE_KEY in policy.observation_keys
+        self.wants_image = world.image_key in policy.observation_keys
         self.memory: deque[dict[str, Array]] = deque(maxlen=policy.obs_steps)
         self._look(True)
 
@@ -84,7 +88,7 @@ class _Runner:
 
 
 def run_batch(
-    world: World,
+    world: SimulatedWorld,
     policy: Policy,
     states: Sequence[InitialState],
     rows: Sequence[int],
@@ -113,9 +117,9 @@ def run_batch(
     return [runner.result for runner in runners]
 
 
-def check_policy(policy: Policy, world: World) -> None:
+def check_policy(policy: Policy, world: SimulatedWorld) -> None:
     """Refuse a policy that asks for what the simulator does not give."""
-    known = {IMAGE_KEY, *READINGS}
+    known = {world.image_key, *world.readings}
     unknown = [key for key in policy.observation_keys if key not in known]
     if unknown:
         raise UserError(

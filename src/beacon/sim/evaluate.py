@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from beacon.analysis import mcnemar_exact, wilson
+from beacon.analysis import paired_test, wilson
 from beacon.errors import RunError, UserError
 from beacon.randomness import episode_seed
 from beacon.sim.attempts import in_order
@@ -22,8 +22,10 @@ from beacon.sim.batch import EpisodeResult, run_batch
 from beacon.sim.domains import Domain, resolve_domain
 from beacon.sim.policies import Policy, load, start_batch
 from beacon.sim.regions import REGIONS
+from beacon.sim.simulation import SimulatedWorld, make_world
+from beacon.sim.tasks import find_task
 from beacon.sim.versions import software
-from beacon.sim.world import InitialState, World
+from beacon.sim.world import InitialState
 
 BATCH = 20  # episodes per look; fixed, so that results do not depend on the number of workers
 EVALUATION_SEED = 1000
@@ -52,7 +54,7 @@ class EvaluateConfig:
             raise UserError(f"there is no region '{self.region}'; take one of {', '.join(REGIONS)}")
 
 
-def evaluation_states(world: World, region: str, seed: int, episodes: int) -> list[InitialState]:
+def evaluation_states(world: SimulatedWorld, region: str, seed: int, episodes: int) -> list[InitialState]:
     """The fixed initial states of (task, size, region, seed): the same for every policy and domain."""
     return [world.initial_state(region, episode_seed(seed, "evaluate", index)) for index in range(episodes)]
 
@@ -73,10 +75,10 @@ class _Job:
     policy: str
 
 
-@lru_cache(maxsize=1)
-def _worker_parts(job: _Job) -> tuple[World, Policy, tuple[InitialState, ...]]:
+@lru_cache(maxsize=2)  # of both policies that are evaluated in turns
+def _worker_parts(job: _Job) -> tuple[SimulatedWorld, Policy, tuple[InitialState, ...]]:
     """A worker builds its world, policy and states once."""
-    world = World(job.config.task, job.domain, job.config.size)
+    world = make_world(job.config.task, job.domain, job.config.size)
     policy = load(job.policy)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the other cores have workers of their own
@@ -103,7 +105,7 @@ def _work(job: _Job, index: int) -> list[EpisodeResult]:
 
 
 def _run_rows(
-    world: World, policy: Policy, states: Sequence[InitialState], rows: range, config: EvaluateConfig
+    world: SimulatedWorld, policy: Policy, states: Sequence[InitialState], rows: range, config: EvaluateConfig
 ) -> list[EpisodeResult]:
     start_batch(policy, policy_seeds(config), rows)
     return run_batch(world, policy, [states[i] for i in rows], list(rows), keep_states=config.videos > 0)
@@ -122,18 +124,18 @@ def evaluate(
     name = str(policy) if isinstance(policy, (str, Path)) else type(policy).__name__
     results: list[EpisodeResult] = []
     failures = 0
-    for batch in _run(policy, config, domain):
+    for batch in run_batches(policy, config, domain):
         results.extend(batch)
         failures = sum(result.outcomes["success"] < 1 for result in results)
         if progress:
             progress(len(results), config.episodes, failures)
-    report = _report(name, config, domain, results, time.monotonic() - began)
+    report = describe_results(name, config, domain, results, time.monotonic() - began)
     if out is not None:
         write_json(out, report)
         if config.videos:
             from beacon.sim.video import film
 
-            world = World(config.task, domain, config.size, image_size=256)
+            world = make_world(config.task, domain, config.size, image_size=256)
             report["videos"] = [
                 str(path) for path in film(world, results, config.videos, out.with_suffix(""))
             ]
@@ -142,9 +144,16 @@ def evaluate(
     return report
 
 
-def _run(
+def run_batches(
     policy: str | Path | Policy, config: EvaluateConfig, domain: Domain
 ) -> Iterator[list[EpisodeResult]]:
+    """Roll the policy out, a batch of initial states at a time, in their order.
+
+    Args:
+        policy: itself, or what `beacon.sim.policies.load` takes.
+        config: says from which states, and with how many processes.
+        domain: of the simulation.
+    """
     batches = _batches(config.episodes)
     if isinstance(policy, (str, Path)):
         job = _Job(config, domain, str(policy))
@@ -155,16 +164,25 @@ def _run(
         for _ in batches:
             yield next(source)
         return
-    world = World(config.task, domain, config.size)
+    world = make_world(config.task, domain, config.size)
     states = evaluation_states(world, config.region, config.seed, config.episodes)
     for rows in batches:
         yield _run_rows(world, policy, states, rows, config)
     world.close()
 
 
-def _report(
+def describe_results(
     name: str, config: EvaluateConfig, domain: Domain, results: list[EpisodeResult], seconds: float
 ) -> dict[str, Any]:
+    """What a result file says.
+
+    Args:
+        name: of the policy.
+        config: of the evaluation.
+        domain: of the simulation.
+        results: of the episodes, in the order of the initial states; at least one.
+        seconds: that it took.
+    """
     states = [result.initial for result in results]
     rates: dict[str, dict[str, Any]] = {}
     for criterion in results[0].outcomes:
@@ -198,7 +216,7 @@ def _report(
         "policy_seed": config.policy_seed,
         "domain_parameters": domain.as_dict(),
         "seconds": round(seconds, 1),
-        "versions": software(),
+        "versions": software(find_task(config.task).packages),
     }
 
 
@@ -212,9 +230,9 @@ def compare(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     if first["initial_states"]["sha256"] != second["initial_states"]["sha256"]:
         raise UserError("the two results start from different initial states; they cannot be paired")
     return {
-        criterion: mcnemar_exact(
-            [episode[criterion] >= 1 for episode in first["episodes"]],
-            [episode[criterion] >= 1 for episode in second["episodes"]],
+        criterion: paired_test(
+            [episode[criterion] for episode in first["episodes"]],
+            [episode[criterion] for episode in second["episodes"]],
         )
         for criterion in first["rates"]
     }

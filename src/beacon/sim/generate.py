@@ -18,6 +18,7 @@ from beacon.sim.regions import REGIONS
 from beacon.sim.rendering import IMAGE_SIZE, gl_context
 from beacon.sim.replay import check_same_task, demonstration_names
 from beacon.sim.scene import portable
+from beacon.sim.tasks import find_task
 from beacon.sim.versions import software
 from beacon.sim.world import CONTROL_RATE, World
 
@@ -111,6 +112,8 @@ def generate(
     from beacon.data import RobomimicWriter
 
     began = time.monotonic()
+    if find_task(config.task).recordings is not None:
+        raise UserError(f"{config.task} has no expert; train on recordings of people, see docs/simulation.md")
     gl_context()  # a machine without OpenGL should say so now, not in a worker
     domain = resolve_domain(config.domain)
     world = shared_world(config.task, domain, config.size, config.image_size)

@@ -9,7 +9,8 @@ import numpy as np
 
 from beacon.sim.arrays import Array
 from beacon.sim.sensors import Sensors
-from beacon.sim.world import Episode, InitialState, World
+from beacon.sim.simulation import SimulatedWorld
+from beacon.sim.world import Episode, InitialState
 
 Actor = Callable[[], "Array | None"]
 
@@ -36,10 +37,13 @@ class Recording:
         return {key: np.stack([reading[key] for reading in self.readings]) for key in self.readings[0]}
 
 
-def stack_frames(criteria: Sequence[Mapping[str, bool]]) -> dict[str, Array]:
-    """One boolean array per criterion."""
-    names = criteria[0] if criteria else {}
-    return {name: np.array([frame[name] for frame in criteria], dtype=bool) for name in names}
+def stack_frames(criteria: Sequence[Mapping[str, float]]) -> dict[str, Array]:
+    """One array per criterion, boolean where it is true or false and not a measure."""
+    first = criteria[0] if criteria else {}
+    return {
+        name: np.array([frame[name] for frame in criteria], dtype=float if isinstance(value, float) else bool)
+        for name, value in first.items()
+    }
 
 
 def record(episode: Episode, initial: InitialState, make_actor: Callable[[], Actor]) -> Recording:
@@ -59,15 +63,10 @@ def record(episode: Episode, initial: InitialState, make_actor: Callable[[], Act
     return recording
 
 
-def pictures(world: World, states: Sequence[Array], seed: int) -> Array:
+def pictures(world: SimulatedWorld, states: Sequence[Array], seed: int) -> Array:
     """What the camera saw in a sequence of states, (T, H, W, 3) uint8; as if looked at every step."""
-    mujoco, model = world.mujoco, world.model
-    data = mujoco.MjData(model)
     sensors = Sensors(world.domain, seed)
     frames = np.empty((len(states), world.image_size, world.image_size, 3), dtype=np.uint8)
-    for index, state in enumerate(states):
-        data.qpos[:] = state[1 : 1 + model.nq]
-        mujoco.mj_kinematics(model, data)
-        mujoco.mj_camlight(model, data)
+    for index, data in enumerate(world.posed(states)):
         frames[index] = sensors.picture(world.renderer(data), index)
     return frames

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib import metadata
 
 
-def software() -> dict[str, str]:
-    """Installed versions, for datasets and results."""
+def software(packages: Sequence[str] = ()) -> dict[str, str]:
+    """Installed versions, for datasets and results.
+
+    Args:
+        packages: further ones, that a task needs.
+    """
     versions = {"python": platform.python_version()}
     for name, package in (
         ("beacon", "beacon-cotraining"),
@@ -15,6 +20,7 @@ def software() -> dict[str, str]:
         ("mujoco", "mujoco"),
         ("numpy", "numpy"),
         ("torch", "torch"),
+        *((package, package) for package in packages),
     ):
         try:
             versions[name] = metadata.version(package)

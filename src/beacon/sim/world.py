@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,8 @@ PHYSICS_STEPS = 25  # 500 Hz
 STIFFNESS = 150.0
 STEP = np.array([0.05, 0.05, 0.05, 0.5, 0.5, 0.5])  # metres and radians of an action of one
 FINGERS_OPEN = (0.04, -0.04)
+IMAGE_KEY = "agentview_image"
+READINGS = ("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos")
 PADS = {
     "left_pad": ("gripper0_right_finger1_pad_collision",),
     "right_pad": ("gripper0_right_finger2_pad_collision",),
@@ -44,6 +46,10 @@ class InitialState:
 class World:
     """The compiled model of (task, size, domain), with everything that episodes share."""
 
+    control_rate = CONTROL_RATE
+    image_key = IMAGE_KEY
+    readings = READINGS
+
     def __init__(
         self,
         task: str | Task,
@@ -54,6 +60,10 @@ class World:
         import mujoco
 
         made = make_task(task, size) if isinstance(task, str) else task
+        if made.world != Task.world:
+            raise UserError(
+                f"{made.name} runs in another simulator and has no expert; train on recordings of people"
+            )
         known = resolve_domain(domain)
         self.xml = scene_xml(made, known)
         # robosuite reserves 1.3 GB of addresses a state, for 5000 contacts; our scenes have a few dozen.
@@ -90,6 +100,19 @@ class World:
     def renderer(self) -> Renderer:
         """Made when the first picture is asked for, so that physics alone needs no OpenGL."""
         return Renderer(self.model, self.image_size, shadows=self.domain.look.shadows)
+
+    def episode(self) -> Episode:
+        """A new episode."""
+        return Episode(self)
+
+    def posed(self, states: Sequence[Array]) -> Iterator[Any]:
+        """MuJoCo's data in each of an episode's recorded states, ready to be drawn."""
+        data = self.mujoco.MjData(self.model)
+        for state in states:
+            data.qpos[:] = state[1 : 1 + self.model.nq]
+            self.mujoco.mj_kinematics(self.model, data)
+            self.mujoco.mj_camlight(self.model, data)
+            yield data
 
     def body(self, name: str) -> int:
         """The id of a body."""

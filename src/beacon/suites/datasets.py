@@ -10,6 +10,7 @@ import h5py
 
 from beacon.data.corruption import ACTION_CORRUPTIONS, Replace, choose_corruptions, write_corrupted
 from beacon.errors import UserError
+from beacon.sim.addresses import load_attribute
 from beacon.sim.tasks import find_task
 from beacon.suites.experiment import DatasetSpec
 from beacon.suites.locks import waiting
@@ -55,6 +56,10 @@ def _generate(
 ) -> None:
     from beacon.sim.generate import GenerateConfig, generate
 
+    recordings = find_task(task).recordings
+    if recordings is not None:
+        load_attribute(recordings, "the demonstrations")(task, path, demos, seed, tell)
+        return
     config = GenerateConfig(
         task=task,
         out=path,
@@ -73,6 +78,8 @@ def _corrupt(spec: DatasetSpec, sound: Path, folder: Path, path: Path, tell: Pro
     seed = spec.seed if spec.corruption_seed is None else spec.corruption_seed
     chosen = choose_corruptions(spec.demos, shares, seed)
     others: dict[str, Replace] = {}
+    if (own := find_task(spec.task).corruptions) is not None:
+        others |= load_attribute(own, "the corruptions")(seed)
     if OTHER_CAMERA in chosen:
         others[OTHER_CAMERA] = _seen_otherwise(spec)
     if WRONG_OBJECT in chosen:

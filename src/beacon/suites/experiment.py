@@ -13,7 +13,7 @@ from typing import Any
 from beacon.methods.auxiliary import AuxiliaryLoss
 from beacon.plain import changed, from_plain, to_plain
 from beacon.sim.domains import DOMAINS, PAPER_DOMAINS
-from beacon.sim.tasks import TASKS
+from beacon.sim.tasks import known_task
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
 
 FORMAT = 1  # of the keys
@@ -213,6 +213,7 @@ class Experiment:
             if ratio is None:
                 raise ValueError("the share of the source is that of another experiment; say ratio")
             overrides["ratio"] = ratio
+        task = known_task(self.task)
         source = tuple(data / spec.file_name for spec in self.sources) if self.uses_source else ()
         return TrainConfig(
             method=self.method,
@@ -223,6 +224,7 @@ class Experiment:
                 source=source,
                 target=data / self.target.file_name if self.uses_target else None,
                 target_demos=self.target_demos if self.uses_target else None,
+                proprio=None if task is None else task.proprio,
                 image_size=self.image_size,
             ),
             policy=changed(policy, self.policy),
@@ -238,7 +240,7 @@ class Experiment:
 
 def _task_revision(task: str) -> dict[str, Any]:
     """What tells a task from an earlier one of the same name."""
-    cls = TASKS.get(task)
+    cls = known_task(task)
     return {"revision": cls.revision} if cls is not None and cls.revision > 1 else {}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from beacon.analysis import wilson
 from beacon.errors import UserError
-from beacon.sim.tasks import TASKS
+from beacon.sim.tasks import known_task
 from beacon.suites.differences import Comparison, Outcomes, compare_rows, letters_of
 from beacon.suites.experiment import Experiment
 from beacon.suites.paper import reported
@@ -194,7 +194,7 @@ def _outcomes(entries: Sequence[TableEntry], store: ResultStore) -> dict[int, Ou
 
 def _criteria(task: str, outcomes: Mapping[str, Mapping[int, Outcomes]]) -> tuple[str, ...]:
     """Those that the task reports and that some result has: older ones may lack some."""
-    known = TASKS.get(task)
+    known = known_task(task)
     return tuple(
         name
         for name in (("success",) if known is None else known.reported)

@@ -14,12 +14,18 @@ BUILT_IN_TASKS = {
     "mug-cleanup": "beacon.sim.tasks.mug_cleanup:MugCleanup",
     "threading": "beacon.sim.tasks.threading:Threading",
 }
+# Tasks of other simulators; what goes through all tasks of ours, such as robosuite's names, leaves them out.
+OTHER_TASKS = {
+    "pusht": "beacon.sim.pusht.task:PushT",
+    "pusht-moved": "beacon.sim.pusht.task:PushTMovedGoal",
+}
 TASKS: Registry[type[Task]] = Registry("task", "beacon.tasks")
 for _name, _address in BUILT_IN_TASKS.items():
     TASKS.register_lazily(_name, _address)
 
 __all__ = [
     "BUILT_IN_TASKS",
+    "OTHER_TASKS",
     "SIZES",
     "TASKS",
     "Camera",
@@ -28,6 +34,7 @@ __all__ = [
     "Subtask",
     "Task",
     "find_task",
+    "known_task",
     "make_task",
 ]
 
@@ -36,14 +43,18 @@ def find_task(name: str) -> type[Task]:
     """A task's class by its registered name, or by ``module:Class`` of somebody's own."""
     if name in TASKS:
         return TASKS[name]
-    if ":" not in name:
-        raise UserError(
-            f"there is no task '{name}'; take one of {', '.join(TASKS)}, or module:Class of your own task"
-        )
-    cls = load_attribute(name, "the task")
+    if ":" not in name and name not in OTHER_TASKS:
+        names = ", ".join([*TASKS, *OTHER_TASKS])
+        raise UserError(f"there is no task '{name}'; take one of {names}, or module:Class of your own task")
+    cls = load_attribute(OTHER_TASKS.get(name, name), "the task")
     if not (isinstance(cls, type) and issubclass(cls, Task)):
         raise UserError(f"the task '{name}' is not a subclass of beacon.sim.Task")
     return cls
+
+
+def known_task(name: str) -> type[Task] | None:
+    """The class of a registered task or of one of another simulator; None for other names."""
+    return find_task(name) if name in TASKS or name in OTHER_TASKS else None
 
 
 def make_task(name: str, size: str = "full") -> Task:

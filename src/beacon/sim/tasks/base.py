@@ -110,6 +110,14 @@ class Task(ABC):
     reported: ClassVar[tuple[str, ...]] = ("success",)
     # module:Class of the same scene done with the wrong object, where an expert can mistake it.
     wrong_object: ClassVar[str | None] = None
+    world: ClassVar[str] = "beacon.sim.world:World"  # module:Class of the simulated world it runs in
+    # module:function that writes demonstrations of people, for a task without an expert.
+    recordings: ClassVar[str | None] = None
+    # module:function that gives other ways to corrupt actions, for a task whose actions are not differences.
+    corruptions: ClassVar[str | None] = None
+    # Proprioception that suites train on; None: the end effector's.
+    proprio: ClassVar[tuple[str, ...] | None] = None
+    packages: ClassVar[tuple[str, ...]] = ()  # whose versions results note, besides those of all tasks
     revision: ClassVar[int] = 1  # goes up when the same name comes to mean another task
 
     def __init_subclass__(cls, **more: Any) -> None:

@@ -1,6 +1,7 @@
 """The suites that come with the package: importing this registers them."""
 
 from beacon.suites.definitions.comparisons import ALIGNMENT, CONTAMINATED, SIM2REAL, SIM2SIM
+from beacon.suites.definitions.pusht import PUSHT
 from beacon.suites.definitions.sensitivity import SENSITIVITY, SENSITIVITY_RECOMMENDED
 from beacon.suites.definitions.several_sources import MULTISOURCE
 from beacon.suites.definitions.studies import ABLATION, SCALING
@@ -16,5 +17,6 @@ for _suite in (
     ALIGNMENT,
     SENSITIVITY,
     SENSITIVITY_RECOMMENDED,
+    PUSHT,
 ):
     register_suite(_suite)
