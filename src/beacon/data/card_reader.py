@@ -75,37 +75,46 @@ class CardReader(DatasetReader):
         masks = {key: [n for n in names if n in chosen] for key, names in inner.masks.items()}
         self.masks = {key: names for key, names in masks.items() if names}
         self._recorded = card.recorded_fps or inner.fps
-        # Whoever says how actions are resampled means the target's rate, where no other one is said.
-        known = card.actions.resample is not None and self._recorded is not None
-        asked = self._options.fps if known else None
-        self.fps = card.fps or asked or self._recorded
-        if card.fps is not None and self._recorded is None:
-            raise UserError(
-                f"fps {card.fps:g}: {inner.path} does not say at which rate it was recorded; say recorded_fps"
-            )
+        self.fps = self._choose_rate()
         first = self.episode_names[0]
-        keys = inner.observation_keys(first)
-        if card.cameras is None:
-            # Whatever looks like a camera, under its own name.
-            self._cameras = {k: (k, False, False) for k, i in keys.items() if looks_like_camera(k, i)}
-        else:
-            self._cameras = {}
-            for name in card.cameras:
-                camera = card.camera(name)
-                if camera.key not in keys:
-                    raise UserError(
-                        f"cameras.{name}: '{printable(camera.key)}' is not in {inner.path}; "
-                        f"there are {listing(sorted(keys), 40)}"
-                    )
-                self._cameras[name] = (camera.key, camera.channels == "bgr", camera.rotate)
+        self._cameras = self._choose_cameras(first)
         self._vectors = self._parse_vectors(first)
         self._actions = CardActions(inner, card.actions, first)
         self.proprio_keys = tuple(self._vectors)
-        if self._resamples and card.actions.resample is None:
+
+    def _choose_rate(self) -> float | None:
+        """Control steps a second; actions are resampled only where it is said how."""
+        card, recorded = self.card, self._recorded
+        if card.fps is not None and recorded is None:
             raise UserError(
-                f"fps {self.fps:g}, recorded at {self._recorded:g}: say how actions are resampled, "
+                f"fps {card.fps:g}: {self._inner.path} does not say at which rate it was recorded; "
+                "say recorded_fps"
+            )
+        if card.fps is not None and card.fps != recorded and card.actions.resample is None:
+            raise UserError(
+                f"fps {card.fps:g}, recorded at {recorded:g}: say how actions are resampled, "
                 "actions.resample: hold (targets, velocities, grippers) or sum (differences)"
             )
+        # Whoever says how, and no rate, means the target's.
+        known = card.actions.resample is not None and recorded is not None
+        return card.fps or (self._options.fps if known else None) or recorded
+
+    def _choose_cameras(self, first: str) -> dict[str, tuple[str, bool, bool]]:
+        """Name -> key in the dataset, whether its colours are BGR, whether it stands on its head."""
+        keys, card = self._inner.observation_keys(first), self.card
+        if card.cameras is None:
+            # Whatever looks like a camera, under its own name.
+            return {k: (k, False, False) for k, i in keys.items() if looks_like_camera(k, i)}
+        cameras = {}
+        for name in card.cameras:
+            camera = card.camera(name)
+            if camera.key not in keys:
+                raise UserError(
+                    f"cameras.{name}: '{printable(camera.key)}' is not in {self._inner.path}; "
+                    f"there are {listing(sorted(keys), 40)}"
+                )
+            cameras[name] = (camera.key, camera.channels == "bgr", camera.rotate)
+        return cameras
 
     def _parse_vectors(self, first: str) -> dict[str, tuple[list[Selector], Numbers, Numbers]]:
         from beacon.data.loading import default_proprio
