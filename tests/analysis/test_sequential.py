@@ -85,6 +85,14 @@ def test_clear_differences_are_decided_early_and_rightly() -> None:
     assert sequential_test(-np.ones(30), alternative="greater").better is None
 
 
+def test_either_side_has_half_of_alpha() -> None:
+    test = sequential_test(np.ones(30), alpha=0.1)
+    assert test.threshold == 20 and test.decided_after is not None
+    evidence = e_process(np.ones(30))
+    assert evidence[test.decided_after - 2] < 20 <= evidence[test.decided_after - 1]
+    assert sequential_test(np.ones(30), alpha=0.1, alternative="greater").threshold == 10
+
+
 def test_at_a_fixed_number_of_states_mcnemar_has_more_power() -> None:
     rng = np.random.default_rng(2)
     sequential = fixed = 0
