@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1] / "src" / "beacon"
 
 LEVELS = (
     (
+        "devices",
         "errors",
         "files",
         "option_words",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import warnings
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,9 @@ from beacon.cli.train_options import (
     parse_new,
     parse_resumed,
 )
+from beacon.cli.train_processes import check_processes, is_one_of_several, is_quiet, train_together
 from beacon.cli.train_progress import in_words, progress
+from beacon.errors import RunError, UserError
 from beacon.methods import METHODS
 
 if TYPE_CHECKING:
@@ -46,11 +49,17 @@ def main(arguments: list[str]) -> int:
     if asked.dry_run:
         return _rehearse(config)
     folder = asked.folder
-    if choices.preset == "paper" and not choices.method_said and not choices.resumes_alone:
+    if choices.preset == "paper" and not choices.method_said and not choices.resumes_alone and not is_quiet():
         print(
             f"--preset paper with --method {config.method}: the paper's sizes, BEACON as we recommend it; "
             "--method beacon-paper is the paper's own"
         )
+    if asked.processes > 1 and not is_one_of_several():
+        check_processes(asked.processes, config.optimization.batch_size)
+        goes_on = f"{resume_command(folder)} --processes {asked.processes}"
+        return train_together(arguments, asked.processes, goes_on)
+    if is_quiet():
+        return _train_quietly(config, asked, folder)
     return _train(config, asked, folder)
 
 
@@ -89,6 +98,23 @@ def _train(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
             f"--max-hours {config.run.max_hours:g} had passed; {resume_command(folder)} goes on"
         )
     print(f"the policy is in {checkpoint}; beacon.load_policy({str(folder)!r}) loads it")
+    return 0
+
+
+def _train_quietly(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
+    """One of several processes, of which the first speaks to the user."""
+    from beacon.training.trainer import train
+
+    _set_threads(config)
+    warnings.simplefilter("ignore")
+    try:
+        train(config, folder, resume=asked.resume)
+    except UserError:
+        return 2
+    except RunError:
+        return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
