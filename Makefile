@@ -8,12 +8,13 @@ SYSTEM := libegl1 libgl1 libgl1-mesa-dri chromium
 # One thread a test process: the suite runs on all cores side by side.
 WORKERS ?= $(shell nproc)
 
-.PHONY: help setup demo test bench lint docs site results clean
+.PHONY: help setup demo test bench gpu-check lint docs site results clean
 help:
 	@echo "make setup   virtual environment with everything that is tested"
 	@echo "make demo    three methods in simulation, a table and a report: runs/demo/report.html"
 	@echo "make test    linters, types and the whole test suite"
 	@echo "make bench   speed, side by side with what you would use instead"
+	@echo "make gpu-check  both presets on a GPU: speed, memory, resume, agreement with the CPU"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make docs    regenerate the parts of docs/ that commands print"
 	@echo "make site    the documentation as a site, built strictly: site/index.html"
@@ -50,6 +51,9 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/serving.py
+
+gpu-check: $(STAMP)
+	$(BIN)/python benchmarks/gpu.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1] / "src" / "beacon"
 
 LEVELS = (
     (
+        "devices",
         "errors",
         "files",
         "local_server",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,33 @@ if TYPE_CHECKING:
 
 # Streams of the seeds of single episodes; different purposes never share a stream.
 PURPOSES = {"generate": 0, "evaluate": 1, "environment": 2, "expert": 3, "mimic": 4, "policy": 5}
+
+
+@dataclass(frozen=True)
+class Share:
+    """The rows of a mini-batch that one of several processes computes.
+
+    Random numbers are drawn for the whole mini-batch, so that a run has the same ones with any number of
+    processes.
+    """
+
+    start: int
+    count: int
+    size: int  # of the whole mini-batch
+
+    @property
+    def rows(self) -> slice:
+        """Of the whole mini-batch."""
+        return slice(self.start, self.start + self.count)
+
+    def of(self, drawn: torch.Tensor, dim: int = 0) -> torch.Tensor:
+        """The own part of what was drawn for all."""
+        return drawn.narrow(dim, self.start, self.count)
+
+
+def drawn_rows(share: Share | None, rows: int) -> int:
+    """For how many rows to draw where a process has ``rows``."""
+    return rows if share is None else share.size
 
 
 def generator(*keys: int) -> torch.Generator:

@@ -1,5 +1,5 @@
 """What all runs in these tests share."""
 
-from tiny_runs import one_thread, other_source, source, target
+from tiny_runs import one_thread, other_source, private_cache, source, target
 
-__all__ = ["one_thread", "other_source", "source", "target"]
+__all__ = ["one_thread", "other_source", "private_cache", "source", "target"]

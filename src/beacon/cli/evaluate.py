@@ -25,6 +25,7 @@ def command(
     seed: int = 1000,
     policy_seed: int = 0,
     workers: int = 1,
+    device: str = "auto",
     video: bool = False,
     compare: str | None = None,
     until_decided: str | None = None,
@@ -44,7 +45,8 @@ def command(
         size: small or full, as the policy was trained.
         seed: of the initial states; all policies have the same states for the same seed.
         policy_seed: of the policy's own random numbers.
-        workers: parallel processes.
+        workers: parallel processes; each simulates 20 episodes at a time and asks the policy for all of them.
+        device: where the policy computes: cpu, cuda, cuda:1; auto is a GPU when there is one.
         video: also write films of a few successes and failures.
         compare: another run (or its result file) to compare with, state by state.
         until_decided: another run (or its result file); both are rolled out in turns until a sequential
@@ -66,6 +68,7 @@ def command(
         policy_seed=policy_seed,
         workers=workers,
         videos=3 if video else 0,
+        device=device,
     )
     if until_decided is not None:
         from beacon.cli.evaluate_decision import decide

@@ -62,7 +62,10 @@ def _run(arguments: list[str]) -> int:
     if options.ray:
         from beacon.suites.cluster import RayTasks
 
-        with RayTasks(options.workers, threads, gpus=0.0 if preset.train_preset == "cpu" else 1.0) as tasks:
+        gpus = options.gpus_per_cell
+        if gpus is None:
+            gpus = 0.0 if preset.train_preset == "cpu" else 1.0
+        with RayTasks(options.workers, threads, gpus=gpus) as tasks:
             return _run_all(options, suite, preset, tasks, tasks.count, threads)
     from beacon.processes import Processes
 

@@ -99,11 +99,17 @@ class Run:
     device: str = "auto"
     # Let the Ray cluster that RAY_ADDRESS names do the experiments; its nodes must share both folders.
     ray: bool = False
+    # With --ray, the share of a GPU that an experiment has, such as 0.25; default: 0 for cpu, 1 for paper.
+    gpus_per_cell: float | None = None
     # Only say what would be done.
     dry_run: bool = False
 
     def __post_init__(self) -> None:
         _check_workers(self.workers)
+        if self.gpus_per_cell is not None and not self.ray:
+            raise UserError(f"--gpus-per-cell {self.gpus_per_cell:g}: needs --ray")
+        if self.gpus_per_cell is not None and not 0 <= self.gpus_per_cell <= 64:
+            raise UserError(f"--gpus-per-cell {self.gpus_per_cell:g}: must be from 0 to 64")
 
 
 @dataclass(frozen=True)

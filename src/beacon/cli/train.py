@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -23,7 +24,9 @@ from beacon.cli.train_options import (
     parse_new,
     parse_resumed,
 )
+from beacon.cli.train_processes import check_processes, is_one_of_several, is_quiet, train_together
 from beacon.cli.train_progress import in_words, progress
+from beacon.errors import RunError, UserError
 from beacon.methods import METHODS
 
 if TYPE_CHECKING:
@@ -50,12 +53,18 @@ def main(arguments: list[str]) -> int:
         with _joined_for_now(choices, config) as complete:
             return _rehearse(complete)
     folder = asked.folder
-    if choices.preset == "paper" and not choices.method_said and not choices.resumes_alone:
+    if choices.preset == "paper" and not choices.method_said and not choices.resumes_alone and not is_quiet():
         print(
             f"--preset paper with --method {config.method}: the paper's sizes, BEACON as we recommend it; "
             "--method beacon-paper is the paper's own"
         )
+    if is_quiet():
+        return _train_quietly(config, asked, folder)
     with _joined_targets(choices, folder):
+        if asked.processes > 1 and not is_one_of_several():
+            check_processes(asked.processes, config.optimization.batch_size)
+            goes_on = f"{resume_command(folder)} --processes {asked.processes}"
+            return train_together(arguments, asked.processes, goes_on)
         return _train(config, asked, folder)
 
 
@@ -129,6 +138,23 @@ def _joined_for_now(choices: Choices, config: TrainConfig) -> Iterator[TrainConf
         card = Path(folder) / choices.joint_target.name
         write_joint_card(card, choices.targets)
         yield replace(config, data=replace(config.data, target=card))
+
+
+def _train_quietly(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
+    """One of several processes, of which the first speaks to the user."""
+    from beacon.training.trainer import train
+
+    _set_threads(config)
+    warnings.simplefilter("ignore")
+    try:
+        train(config, folder, resume=asked.resume)
+    except UserError:
+        return 2
+    except RunError:
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
 
 
 def _rehearse(config: TrainConfig) -> int:

@@ -44,6 +44,7 @@ ESSENTIAL = {
         "--out DIR": "folder of the run",
         "--resume": "continue the run in --out",
         "--max-hours X": "stop at a checkpoint before this many hours have passed",
+        "--processes N": "train with N processes of this machine, a GPU or a share of the cores each",
         "--dry-run": "print data, parameters, memory and time of the run, and do not start it",
         "--watch": "serve the run's report on this machine while it trains",
     },

@@ -15,6 +15,7 @@ from beacon.cli.train_help import DESCRIPTION
 from beacon.errors import UserError
 from beacon.methods import DEFAULT_METHOD, METHODS, AuxiliaryLoss
 from beacon.policy.config import PolicyConfig
+from beacon.ranges import Range, check_ranges
 from beacon.runs.layout import JOINT_TARGET
 from beacon.training.config import (
     DataOptions,
@@ -76,6 +77,9 @@ class RunArguments:
     watch_port: int = 8765
     # Say what data, parameters, memory and time the run would have, and start nothing.
     dry_run: bool = False
+    # Train with so many processes of this machine, each on a GPU or a share of the cores of its own; the
+    # mini-batches are the same with any number. Several machines: torchrun -m beacon train.
+    processes: Annotated[int, Range(1, 1024)] = 1
 
     @property
     def folder(self) -> Path:
@@ -83,6 +87,9 @@ class RunArguments:
         if self.out is None:
             raise UserError(f"{PROG}: --out is missing, the folder of the run; see {PROG} --help")
         return self.out
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
 
 @dataclass(frozen=True)

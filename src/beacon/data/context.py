@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,11 +24,13 @@ class DataContext:
         windows: all training samples, sources first, the target's last.
         domains: which of them are sources and which the target's.
         seed: decides everything that is drawn at random.
+        device: where the run computes, ``cpu`` or ``cuda``.
     """
 
     windows: Windows
     domains: Domains
     seed: int
+    device: str = field(default="cpu", kw_only=True)
 
     @property
     def target(self) -> int:

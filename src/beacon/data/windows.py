@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from beacon.data.compatibility import check_compatible
 from beacon.data.episodes import EpisodeSet
+from beacon.devices import upload
 from beacon.errors import UserError
 
 
@@ -25,6 +26,7 @@ class WindowBatch:
     images: dict[str, Tensor]  # camera -> (B, To, H, W, C) uint8
     proprio: dict[str, Tensor]  # key -> (B, To, d) float32
     actions: Tensor  # (B, horizon, A) float32
+    host_domain: NDArray[np.int16] | None = None  # (B,) as ``domain``, for the host to look at
 
     def __len__(self) -> int:
         return len(self.index)
@@ -37,7 +39,23 @@ class WindowBatch:
             {key: t[:size] for key, t in self.images.items()},
             {key: t[:size] for key, t in self.proprio.items()},
             self.actions[:size],
+            None if self.host_domain is None else self.host_domain[:size],
         )
+
+    def rows(self, domain: int) -> tuple[Tensor, Tensor]:
+        """Rows of a domain and of all others, in order, on the batch's device, which is not waited for.
+
+        Args:
+            domain: its number.
+        """
+        of_host = self.domain.cpu().numpy() if self.host_domain is None else self.host_domain
+        members = of_host == domain
+        own, others = (torch.from_numpy(np.flatnonzero(rows)) for rows in (members, ~members))
+        return upload(own, self.domain.device), upload(others, self.domain.device)
+
+    def tensors(self) -> list[Tensor]:
+        """Everything that is moved with the batch."""
+        return [self.index, self.domain, *self.images.values(), *self.proprio.values(), self.actions]
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> WindowBatch:
         """The batch on another device."""
@@ -51,6 +69,7 @@ class WindowBatch:
             {key: move(t) for key, t in self.images.items()},
             {key: move(t) for key, t in self.proprio.items()},
             move(self.actions),
+            self.host_domain,
         )
 
 
@@ -156,6 +175,7 @@ class Windows:
             batch = out.narrow(len(wanted))
 
         domain = self.domain[wanted]
+        batch = replace(batch, host_domain=domain)
         batch.index.numpy()[...] = wanted
         batch.domain.numpy()[...] = domain
         episode = self.episode[wanted]

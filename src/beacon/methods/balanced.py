@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from beacon.devices import upload
 from beacon.errors import UserError
 from beacon.methods.base import Indices, Method, MethodContext
 
@@ -57,7 +58,7 @@ class BalancedCoTraining(Method):
         import torch
 
         if self._on_device is None or self._on_device.device != index.device:
-            self._on_device = torch.from_numpy(self._weight).to(index.device)
+            self._on_device = upload(torch.from_numpy(self._weight), index.device)
         return self._on_device[index]
 
 

@@ -15,6 +15,7 @@ Sequence2D = NDArray[np.float64]  # (steps, dimensions)
 
 # Pairs of one dynamic program: enough to hide what a step costs in Python, few enough for memory.
 TOGETHER = 256
+MOST_THREADS = 4  # each takes a third of a gigabyte at a few hundred steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class Alignments:
 def align_all(
     targets: Sequence[Sequence2D], sources: Sequence[Sequence2D], workers: int | None = None
 ) -> Alignments:
-    """Align all targets with all sources, on all cores."""
+    """Align all targets with all sources, by up to ``MOST_THREADS`` threads."""
     order = np.argsort([len(s) for s in sources], kind="stable")  # like lengths together: little padding
     chunks = [order[start : start + TOGETHER] for start in range(0, len(order), TOGETHER)]
     padded = [_pad([sources[i] for i in chunk]) for chunk in chunks]
@@ -45,7 +46,7 @@ def align_all(
 
     jobs = [(t, c) for t in range(len(targets)) for c in range(len(chunks))]
     # Threads, because NumPy lets go of the interpreter while it computes, and nothing is copied.
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(workers or min(MOST_THREADS, os.cpu_count() or 1)) as pool:
         for _ in pool.map(work, jobs):
             pass
     return Alignments(distance, first, last)

@@ -156,7 +156,7 @@ def log_density(points: Tensor, data: Tensor, bandwidth: float | None = None) ->
     centred = data - data.mean(dim=0)
     covariance = centred.T @ centred / max(count - 1, 1)
     ridge = RIDGE * covariance.diagonal().mean() + 1e-12
-    root = torch.linalg.cholesky(covariance + ridge * torch.eye(dims, dtype=data.dtype))
+    root = torch.linalg.cholesky(covariance + ridge * torch.eye(dims, dtype=data.dtype, device=data.device))
 
     def whiten(values: Tensor) -> Tensor:
         white: Tensor = torch.linalg.solve_triangular(root, values.T, upper=False).T
@@ -168,4 +168,4 @@ def log_density(points: Tensor, data: Tensor, bandwidth: float | None = None) ->
         for part in whiten(points).split(POINTS)
     ]
     scale = np.log(count) + dims * np.log(width * np.sqrt(2 * np.pi)) + float(root.diagonal().log().sum())
-    return np.asarray(torch.cat(parts).numpy() - scale)
+    return np.asarray(torch.cat(parts).cpu().numpy() - scale)

@@ -58,7 +58,7 @@ class Mmd(BalancedCoTraining):
         from beacon.methods.auxiliary.feature_distance import feature_distance
 
         features = choose_features(encoding, self.options.features).float()
-        on_target = batch.domain == self.context.target
-        source, target = features[~on_target], features[on_target]
+        on_target, on_source = batch.rows(self.context.target)
+        source, target = features[on_source], features[on_target]
         strength: float = self.options.strength
         return strength * feature_distance(source, target, self.options.kernel)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from beacon.data.errors import listing
+from beacon.devices import upload
 from beacon.errors import UserError
 from beacon.methods.balanced import check_cameras, check_ratio, check_share, check_strengths, target_count
 from beacon.methods.base import Features, Indices, Method, MethodContext, choose_features
@@ -118,7 +119,7 @@ class Uot(Method):
         import torch
 
         if self._on_device is None or self._on_device.device != index.device:
-            self._on_device = torch.from_numpy(self._weight).to(index.device)
+            self._on_device = upload(torch.from_numpy(self._weight), index.device)
         return self._on_device
 
     def extra_loss(self, batch: WindowBatch, encoding: Encoding, losses: Tensor) -> Tensor | None:
@@ -128,7 +129,7 @@ class Uot(Method):
         options, pairs = self.options, self._pairs
         features = choose_features(encoding, options.features)
         # Where the window stands now; (2P, d), in the units of the data.
-        labels = batch.proprio[options.label][: 2 * pairs, -1].to(features.device)
+        labels = upload(batch.proprio[options.label], features.device)[: 2 * pairs, -1]
         costs = pair_costs(
             features[pairs : 2 * pairs].float(),
             features[:pairs].float(),

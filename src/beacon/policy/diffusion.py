@@ -10,11 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from beacon.devices import upload
 from beacon.errors import UserError
 from beacon.policy.config import ObservationSpec, PolicyConfig
 from beacon.policy.denoiser import Denoiser, MlpDenoiser, UNet
 from beacon.policy.encoder import Encoding, ObservationEncoder
 from beacon.policy.noise import DdimUpdate, ddim_updates, draw_timesteps, make_scheduler
+from beacon.randomness import Share, drawn_rows
 
 
 class SamplingPlan(NamedTuple):
@@ -72,14 +74,15 @@ class DiffusionPolicy(nn.Module):
         *,
         crop_generator: torch.Generator | None = None,
         of_source: Tensor | None = None,
+        share: Share | None = None,
     ) -> Encoding:
         """Encode uint8 images (B, obs_steps, H, W, C) and normalised proprioception (B, obs_steps, d).
 
         With a generator each sample is cropped at random (in training), without one in the centre; domain
         labels, where there are any, are left out at random. ``of_source``, (B,), says which samples are of
-        the source; by default none is, as when acting.
+        the source; by default none is, as when acting. ``share`` says which rows of the mini-batch these are.
         """
-        encoding: Encoding = self.encoder(images, proprio, crop_generator, of_source)
+        encoding: Encoding = self.encoder(images, proprio, crop_generator, of_source, share)
         return encoding
 
     def draw_noise(
@@ -90,16 +93,33 @@ class DiffusionPolicy(nn.Module):
         *,
         shared: bool = False,
         stratified: bool = True,
+        share: Share | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Noise (D, B, horizon, A) and timesteps (D, B); ``shared``: the same for all samples."""
-        samples = 1 if shared else batch_size
+        """Noise (D, B, horizon, A) and timesteps (D, B).
+
+        Args:
+            batch_size: B.
+            draws: D.
+            generator: of the random numbers.
+            shared: the same for all samples.
+            stratified: spread the timesteps of a sample.
+            share: which rows of the mini-batch these are.
+        """
+        samples = 1 if shared else drawn_rows(share, batch_size)
+        noise, timesteps = self.draw_on_host(samples, draws, generator, stratified=stratified)
+        if share is not None and not shared:
+            noise, timesteps = share.of(noise, dim=1), share.of(timesteps, dim=1)
+        noise, timesteps = upload(noise, self.device), upload(timesteps, self.device)
+        return noise.expand(-1, batch_size, -1, -1), timesteps.expand(-1, batch_size)
+
+    def draw_on_host(
+        self, samples: int, draws: int, generator: torch.Generator, *, stratified: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """What `draw_noise` sends to the device; alone, it lets a generator pass over what others use."""
         shape = (draws, samples, self.config.horizon, self.spec.action_dim)
         noise = torch.randn(shape, generator=generator, device=generator.device)
-        timesteps = draw_timesteps(
-            self.config.train_timesteps, draws, samples, generator, stratified=stratified
-        )
-        noise, timesteps = noise.to(self.device), timesteps.to(self.device)
-        return noise.expand(-1, batch_size, -1, -1), timesteps.expand(-1, batch_size)
+        steps = self.config.train_timesteps
+        return noise, draw_timesteps(steps, draws, samples, generator, stratified=stratified)
 
     def per_sample_loss(self, condition: Tensor, actions: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
         """Denoising loss of every sample and draw, float32 (D, B).

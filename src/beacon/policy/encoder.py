@@ -8,11 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from beacon.devices import upload
 from beacon.errors import UserError
 from beacon.policy.config import DomainLabel, EncoderConfig, ObservationSpec
 from beacon.policy.images import crop
 from beacon.policy.resnet import ResNet18
 from beacon.policy.view_map import ViewMap
+from beacon.randomness import Share, drawn_rows
 
 
 class Encoding(NamedTuple):
@@ -48,6 +50,9 @@ class SpatialSoftmax(nn.Module):
         y = torch.linspace(-1, 1, height, device=maps.device)
         x = torch.linspace(-1, 1, width, device=maps.device)
         positions = torch.stack([x.repeat(height), y.repeat_interleave(width)], dim=-1)  # (h * w, 2)
+        if torch.is_autocast_enabled(maps.device.type):  # in bfloat16 a keypoint would be a pixel off
+            with torch.autocast(maps.device.type, enabled=False):
+                return (attention @ positions).flatten(1)
         return (attention @ positions).flatten(1)
 
 
@@ -150,18 +155,22 @@ class ObservationEncoder(nn.Module):
         proprio: dict[str, Tensor],
         crop_generator: torch.Generator | None,
         of_source: Tensor | None = None,
+        share: Share | None = None,
     ) -> Encoding:
         """Images (B, T, H, W, C) and proprioception (B, T, d) -> Encoding; ``of_source`` as for `see`.
 
-        With a generator, domain labels are left out at random, too, where there are any.
+        With a generator, domain labels are left out at random, too, where there are any. ``share`` says which
+        rows of the mini-batch these are.
         """
-        return self.join(self.see(images, crop_generator, of_source), proprio, of_source, crop_generator)
+        vision = self.see(images, crop_generator, of_source, share)
+        return self.join(vision, proprio, of_source, crop_generator, share)
 
     def see(
         self,
         images: dict[str, Tensor],
         crop_generator: torch.Generator | None,
         of_source: Tensor | None = None,
+        share: Share | None = None,
     ) -> Tensor | None:
         """Features of every image, (B, T, vision_dim), camera by camera; None without cameras.
 
@@ -169,10 +178,12 @@ class ObservationEncoder(nn.Module):
         """
         if not self.camera_names:
             return None
-        crops = [crop(images[name], self.crop_sizes[name], crop_generator) for name in self.camera_names]
+        crops = [
+            crop(images[name], self.crop_sizes[name], crop_generator, share) for name in self.camera_names
+        ]
         batch, steps = crops[0].shape[:2]
         if of_source is not None:
-            of_source = of_source.to(crops[0].device).repeat_interleave(steps)  # (B * T,)
+            of_source = upload(of_source, crops[0].device).repeat_interleave(steps)  # (B * T,)
         features = self._features([part.flatten(0, 1) for part in crops], of_source)  # each (B * T, F)
         return torch.stack(features, dim=1).view(batch, steps, -1)
 
@@ -182,6 +193,7 @@ class ObservationEncoder(nn.Module):
         proprio: dict[str, Tensor],
         of_source: Tensor | None = None,
         label_generator: torch.Generator | None = None,
+        share: Share | None = None,
     ) -> Encoding:
         """What `see` gave and proprioception (B, T, d) -> Encoding.
 
@@ -193,7 +205,7 @@ class ObservationEncoder(nn.Module):
         flat = vision.flatten(1)  # step by step, camera by camera
         parts = [flat, *(proprio[name].reshape(len(flat), -1) for name in self.proprio_names)]
         if self.domain_label is not None:
-            parts.append(self._labels(self.domain_label, flat, of_source, label_generator))
+            parts.append(self._labels(self.domain_label, flat, of_source, label_generator, share))
         return Encoding(flat, torch.cat(parts, dim=-1))
 
     def _labels(
@@ -202,14 +214,16 @@ class ObservationEncoder(nn.Module):
         like: Tensor,
         of_source: Tensor | None,
         generator: torch.Generator | None,
+        share: Share | None,
     ) -> Tensor:
         """(1, 0) for the source, (0, 1) for the target, (0, 0) where it is left out: (B, 2)."""
         if of_source is None:
-            of_source = torch.zeros(len(like), dtype=torch.bool)
-        labels = torch.stack([of_source, ~of_source], dim=1).to(like)
+            of_source = torch.zeros(len(like), dtype=torch.bool, device=like.device)
+        labels = upload(torch.stack([of_source, ~of_source], dim=1), like.device).to(like.dtype)
         if generator is not None:
-            kept = torch.rand(len(like), 1, generator=generator, device=generator.device) >= label.dropout
-            labels = labels * kept.to(like)
+            drawn = torch.rand(drawn_rows(share, len(like)), 1, generator=generator, device=generator.device)
+            kept = (drawn if share is None else share.of(drawn)) >= label.dropout
+            labels = labels * upload(kept, like.device).to(like.dtype)
         return labels
 
     def _features(self, crops: list[Tensor], of_source: Tensor | None) -> list[Tensor]:

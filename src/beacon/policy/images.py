@@ -6,11 +6,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from beacon.devices import upload
+from beacon.randomness import Share, drawn_rows
 
-def crop(images: Tensor, size: tuple[int, int], generator: torch.Generator | None) -> Tensor:
+
+def crop(
+    images: Tensor, size: tuple[int, int], generator: torch.Generator | None, share: Share | None = None
+) -> Tensor:
     """Crop (B, T, H, W, C) to (B, T, h, w, C): at random with a generator, in the centre without one.
 
-    A sample's steps share one crop, so that motion between them stays what it was.
+    A sample's steps share one crop, so that motion between them stays what it was. ``share`` says which rows
+    of the mini-batch these are.
     """
     batch, _, height, width, _ = images.shape
     rows, columns = height - size[0], width - size[1]
@@ -19,9 +25,12 @@ def crop(images: Tensor, size: tuple[int, int], generator: torch.Generator | Non
         return images[:, :, top : top + size[0], left : left + size[1]]
     if rows == 0 and columns == 0:
         return images
-    tops = torch.randint(rows + 1, (batch,), generator=generator, device=generator.device)
-    lefts = torch.randint(columns + 1, (batch,), generator=generator, device=generator.device)
-    return crop_at(images, tops.to(images.device), lefts.to(images.device), size)
+    drawn = (drawn_rows(share, batch),)
+    tops = torch.randint(rows + 1, drawn, generator=generator, device=generator.device)
+    lefts = torch.randint(columns + 1, drawn, generator=generator, device=generator.device)
+    if share is not None:
+        tops, lefts = share.of(tops), share.of(lefts)
+    return crop_at(images, upload(tops, images.device), upload(lefts, images.device), size)
 
 
 def crop_at(images: Tensor, tops: Tensor, lefts: Tensor, size: tuple[int, int]) -> Tensor:

@@ -44,6 +44,7 @@ class EvaluateConfig:
     policy_seed: int = 0  # of the policy's own random numbers
     workers: int = 1
     videos: int = 0  # successes and failures to film, each
+    device: str = "auto"  # where the policy of a run folder computes, for a batch of episodes at a time
 
     def __post_init__(self) -> None:
         if self.episodes < 1:
@@ -79,7 +80,7 @@ class _Job:
 def _worker_parts(job: _Job) -> tuple[SimulatedWorld, Policy, tuple[InitialState, ...]]:
     """A worker builds its world, policy and states once."""
     world = make_world(job.config.task, job.domain, job.config.size)
-    policy = load(job.policy)
+    policy = load(job.policy, job.config.device)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the other cores have workers of their own
     config = job.config

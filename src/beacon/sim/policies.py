@@ -42,15 +42,21 @@ class Policy(Protocol):
 ADDRESSES = {"ws": "beacon.serving.remote:RemotePolicy", "wss": "beacon.serving.remote:RemotePolicy"}
 
 
-def load(spec: str | Path) -> Policy:
-    """A run folder, the address of a policy server, or ``module:function`` that returns a policy."""
+def load(spec: str | Path, device: str = "cpu") -> Policy:
+    """A run folder, the address of a policy server, or ``module:function`` that returns a policy.
+
+    Args:
+        spec: which.
+        device: where a run folder's policy computes; ``auto`` is a GPU when there is one.
+    """
     text = str(spec)
     if (scheme := text.partition("://")[0]) in ADDRESSES and scheme != text:
         return _load_address(text, ADDRESSES[scheme])
     if Path(text).exists():
+        from beacon.devices import choose_device
         from beacon.policy import load_policy
 
-        loaded: Policy = load_policy(Path(text))
+        loaded: Policy = load_policy(Path(text), device=choose_device(device))
         return loaded
     if ":" not in text:
         raise UserError(f"there is no run folder {text}; give one, or module:function that returns a policy")

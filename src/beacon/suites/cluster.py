@@ -11,11 +11,20 @@ from typing import Any
 from beacon.errors import RunError, UserError
 from beacon.processes import Event, Work
 
+RETRIES = 3  # of a task whose node or process has died: it goes on from its run's last checkpoint
+
 
 class RayTasks:
-    """The same as `Processes`, with tasks that Ray entries; they say when they end, not how far they are."""
+    """The same as `Processes`, with Ray's tasks; they say when they end, not how far they are."""
 
     def __init__(self, count: int | None, threads: int | None = 1, gpus: float = 0.0) -> None:
+        """Find the cluster, or start one on this machine.
+
+        Args:
+            count: tasks at a time; None: as many as the cluster has room for.
+            threads: of every task.
+            gpus: share of a GPU that a task has.
+        """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anyone
         try:
             ray: Any = import_module("ray")
@@ -32,7 +41,7 @@ class RayTasks:
                 raise RunError(f"--ray: {what}: {' '.join(str(error).split())}") from None
         resources = ray.cluster_resources()
         self.count = count or max(1, int(resources.get("GPU", 0) / gpus if gpus else resources.get("CPU", 1)))
-        self._task = ray.remote(num_cpus=threads or 1, num_gpus=gpus, max_retries=0)(_work)
+        self._task = ray.remote(num_cpus=threads or 1, num_gpus=gpus, max_retries=RETRIES)(_work)
         self._threads = threads
         self._running: dict[str, Any] = {}
 

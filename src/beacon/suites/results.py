@@ -113,7 +113,7 @@ def machine(device: str) -> dict[str, Any]:
     """What the work was done on, where ``device`` was asked for; no name that identifies it."""
     import torch
 
-    from beacon.training.devices import choose_device
+    from beacon.devices import choose_device
 
     used = choose_device(device)
     description: dict[str, Any] = {

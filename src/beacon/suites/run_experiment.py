@@ -153,6 +153,7 @@ def _evaluate(job: Assignment, wanted: EvaluationSpec, run: Path, clock: Clock, 
             episodes=wanted.episodes,
             seed=wanted.seed,
             videos=job.execution.videos,
+            device=job.execution.device,
         )
         tell(stage, 0, wanted.episodes)
 

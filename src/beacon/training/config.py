@@ -118,8 +118,9 @@ class RunOptions:
 
     # Where to compute: "auto" takes a GPU when there is one.
     device: str = "auto"
-    # Numbers of the forward and backward pass on a GPU; the CPU always computes in float32.
-    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    # Numbers of the forward and backward pass: bf16 on a GPU and float32 on the CPU ("auto"), or as said. On
+    # a CPU, bf16 pays for large policies where the processor has it. Refreshes compute in float32.
+    precision: Literal["auto", "float32", "bf16"] = "auto"
     # CPU threads; default: as torch chooses.
     threads: Annotated[int | None, Range(1, 100_000)] = None
     # torch.compile the networks: slower to start, faster on a GPU.
@@ -203,6 +204,7 @@ class TrainConfig:
         unknown = [str(name) for name in values if name not in known]
         if unknown:
             raise UserError(f"{unknown[0][:80]}: there is no such part of a configuration")
+        values = {**values, "run": _present_run(values["run"])}
         return cls(
             method=method,
             options=_method_options(method, values["options"]),
@@ -210,6 +212,13 @@ class TrainConfig:
             auxiliary=from_plain(tuple[AuxiliaryLoss, ...], values.get("auxiliary", ()), "auxiliary"),
             **{name: from_plain(section, values[name], name) for name, section in SECTIONS.items()},
         )
+
+
+def _present_run(values: Any) -> Any:
+    """Options of a run as this version says them: "bfloat16" was the old name of "auto"."""
+    if isinstance(values, Mapping) and values.get("precision") == "bfloat16":
+        return {**values, "precision": "auto"}
+    return values
 
 
 def _method_options(method: str, values: Any) -> Any:

@@ -125,7 +125,7 @@ class _Rehearsal(Trainer):
         started = time.perf_counter()
         sample = super()._measured(measurer, index[:SAMPLE], draws, seed)
         took = time.perf_counter() - started
-        rows = torch.from_numpy(np.resize(np.arange(min(SAMPLE, len(index))), len(index)))
+        rows = torch.from_numpy(np.resize(np.arange(min(SAMPLE, len(index))), len(index))).to(self.device)
         self.left_out += took * (len(index) / min(SAMPLE, len(index)) - 1)
         return Measurements(sample.losses[rows], sample.vision[rows], sample.observation[rows])
 

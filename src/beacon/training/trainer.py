@@ -4,41 +4,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from beacon.data import WindowBatch, Windows
-from beacon.methods import METHODS, Measurements, MethodContext
-from beacon.methods.base import Indices, Method, ReferencePolicy, join_states, split_states
+from beacon.data import WindowBatch
+from beacon.devices import upload
+from beacon.methods import METHODS, MethodContext
+from beacon.methods.base import Indices, Method, join_states, split_states
 from beacon.methods.kept import KeptDemonstrations
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.randomness import generator
-from beacon.runs import RunFolder, WeightHistory, describe
+from beacon.runs import RunFolder, describe
+from beacon.runs.layout import step_name
 from beacon.runs.provenance import note_session
 from beacon.training.batch_loader import BatchLoader
 from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from beacon.training.checkpoint_schedule import CheckpointSchedule
 from beacon.training.config import TrainConfig
-from beacon.training.devices import choose_device
-from beacon.training.loading import (
-    deployment_info,
-    kept_windows,
-    load_training_data,
-    load_validation_set,
-)
-from beacon.training.metrics import Metrics, RunningMeans, check_loggers
+from beacon.training.loading import deployment_info, kept_windows, load_training_data
+from beacon.training.loss_pass import check_precision
+from beacon.training.measuring import STEP, Measuring
+from beacon.training.metrics import RunningMeans, check_loggers
 from beacon.training.optimization import diverged, half_squared_norm, learning_rate, make_optimizer
-from beacon.training.reference import TrainedReference, fit_reference
+from beacon.training.ranks import Ranks, joined
+from beacon.training.record import NoRecord, RunRecord
+from beacon.training.reference import TrainedReference
 from beacon.training.stored_config import check_same
 from beacon.training.summary import summarize_run
-from beacon.training.window_measurer import WindowMeasurer, normalise, of_source
-
-# Streams of randomness that must not meet.
-STEP, REFRESH, VALIDATION, REFERENCE = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -60,6 +57,8 @@ def train(
 ) -> Path:
     """Train a policy into a run folder; return the last checkpoint.
 
+    Started by torchrun, this process is one of several that train together; see `beacon.training.ranks`.
+
     Args:
         config: everything that decides the run.
         out: the run folder, which is made.
@@ -68,30 +67,45 @@ def train(
         started: called with two lines about the run when it begins.
     """
     folder = RunFolder(out)
-    goes_on = resume and folder.exists
-    if goes_on:
-        check_same(out, config)
-    else:
-        folder.check_free()
-    check_loggers(config)
-    trainer = Trainer(config, folder)
-    data = describe(trainer.windows.sets, has_target=trainer.domains.target is not None)
-    with folder.locked():
+    with joined(config.run.device) as ranks:
+        goes_on = ranks.agree(resume and folder.exists)
         if goes_on:
-            folder.take_up(data)
-        else:
-            folder.start(config.to_dict(), data, config.data.decisions)
-        return trainer.run(resume=goes_on, listener=listener, started=started)
+            check_same(out, config)
+        elif ranks.is_first:
+            folder.check_free()
+        check_loggers(config)
+        trainer = Trainer(config, folder, ranks)
+        data = describe(trainer.windows.sets, has_target=trainer.domains.target is not None)
+        with folder.locked() if ranks.is_first else nullcontext():
+            with ranks.first_goes_first():
+                if ranks.is_first and goes_on:
+                    folder.take_up(data)
+                elif ranks.is_first:
+                    folder.start(config.to_dict(), data, config.data.decisions)
+            return trainer.run(resume=goes_on, listener=listener, started=started)
 
 
-class Trainer:
+class Trainer(Measuring):
     """Data, policy, optimiser and method of one run."""
 
-    def __init__(self, config: TrainConfig, folder: RunFolder) -> None:
-        self.config, self.folder = config, folder
+    def __init__(self, config: TrainConfig, folder: RunFolder, ranks: Ranks | None = None) -> None:
+        """Load the data and make the policy.
+
+        Args:
+            config: everything that decides the run.
+            folder: of the run.
+            ranks: the processes of the run; None: this one alone.
+        """
+        self.config, self.folder, self.ranks = config, folder, ranks or Ranks()
         optimization = config.optimization
-        self.device = choose_device(config.run.device)
-        data = load_training_data(config.data, config.policy)
+        self.device = self.ranks.device(config.run.device)
+        check_precision(self.device, config.run.precision)
+        self.share = self.ranks.share(optimization.batch_size)
+        data_options = config.data
+        if not self.ranks.is_alone and data_options.memory_limit is None:
+            data_options = replace(data_options, memory_limit=0)  # mapped: processes share the frames
+        with self.ranks.first_goes_first(on_machine=True):
+            data = load_training_data(data_options, config.policy)
         self.domains, self.windows, self.normalizer = data.domains, data.windows, data.normalizer
         spec = METHODS[config.method].observation(config.options, data.spec)
         self.policy = DiffusionPolicy(spec, config.policy, seed=optimization.seed).to(self.device)
@@ -99,11 +113,13 @@ class Trainer:
             self.policy.compile()
         self.ema = ModelEma(self.policy, power=optimization.ema_power, max_decay=optimization.ema_max)
         self.optimizer = make_optimizer(self.policy.parameters(), optimization)
+        self.loss_pass = self.ranks.parallel(self._loss_pass(self.policy), self.device)
         self.measurer = self._measurer(self.policy, self.windows)
         self.context = MethodContext(
             windows=self.windows,
             domains=self.domains,
             seed=optimization.seed,
+            device=self.device.type,
             epochs=optimization.epochs,
             steps_per_epoch=optimization.steps_per_epoch,
             batch_size=optimization.batch_size,
@@ -120,7 +136,8 @@ class Trainer:
             if (built := loss.build(self.context)) is not None
         }
         self.validation = self._load_validation()
-        self.loader = BatchLoader(self.windows, optimization.batch_size, self.device)
+        rows = optimization.batch_size if self.share is None else self.share.count
+        self.loader = BatchLoader(self.windows, rows, self.device)
         self.progress = Progress(0, 0)
 
     def _make_method(self) -> Method:
@@ -144,59 +161,57 @@ class Trainer:
             started: called with two lines about the run when it begins.
         """
         config, folder = self.config, self.folder
-        history = WeightHistory(folder.weights, self.windows, self.domains.names)
         if resume and folder.has_checkpoint():
             self.progress, state = load_checkpoint(
                 folder.path, config.digest(), self.policy, self.ema, self.optimizer
             )
             split_states({"method": self.method, **self.auxiliary}, state)
-            history.restore(self.progress.epoch, self.progress.step)
-        if self.progress.epoch < config.optimization.epochs:
+        if self.ranks.is_first and self.progress.epoch < config.optimization.epochs:
             note_session(folder.path, self.device.type)
-        folder.rewind_metrics(self.progress.step)
-        if started is not None:
+        if started is not None and self.ranks.is_first:
             run = (config, self.windows, self.domains, self.device, self.policy)
             started(summarize_run(*run, self.progress.step))
         epochs = config.optimization.epochs
         schedule = CheckpointSchedule(config.run, epochs)
         checkpoint = folder.checkpoints / f"{self.progress.step:08d}"
-        metrics = Metrics(folder, config, self.progress.step)
-        members = {name: self.windows.domain == d for d, name in enumerate(self.domains.names)}
+        record = NoRecord()
+        if self.ranks.is_first:
+            record = RunRecord(folder, config, self.windows, self.domains, self.progress)
         try:
             for epoch in range(self.progress.epoch, epochs):
                 report = self.method.between_epochs(epoch)
                 if report is not None:
-                    metrics.write_refresh(epoch, self.progress.step, report, members)
-                    history.add(epoch, self.progress.step, report)
-                self._run_epoch(epoch, metrics, listener)
+                    record.refresh(epoch, self.progress.step, report)
+                self._run_epoch(epoch, record, listener)
                 self.progress = Progress(epoch + 1, (epoch + 1) * config.optimization.steps_per_epoch)
                 if self.validation is not None and (epoch + 1) % config.run.validate_every == 0:
-                    metrics.write("validation", self.progress.step, {"loss": self._validate()})
-                saves, stops = schedule.after(epoch)
+                    record.write("validation", self.progress.step, {"loss": self._validate()})
+                saves, stops = self.ranks.agree(schedule.after(epoch))
                 if saves:
-                    history.save(self.progress.step)
-                    folder.sync_metrics()
+                    record.sync(self.progress.step)
                     checkpoint = self._save()
                 if stops:
                     break
         finally:
-            metrics.close()
+            record.close()
         return checkpoint
 
-    def _run_epoch(self, epoch: int, metrics: Metrics, listener: Callable[[StepEvent], None] | None) -> None:
+    def _run_epoch(self, epoch: int, record: NoRecord, listener: Callable[[StepEvent], None] | None) -> None:
         options, run = self.config.optimization, self.config.run
         self.policy.train()
         for group in self.optimizer.param_groups:
             group["weight_decay"] = self.method.weight_decay
         means = RunningMeans(self.domains.names, self.device)
         started, since = time.perf_counter(), 0
-        batches = self.method.batches(epoch)
-        for offset, batch in enumerate(self.loader(batches)):
+        batches = self.ranks.agree_on_batches(self.method.batches(epoch), self.device)
+        own = batches if self.share is None else batches[:, self.share.rows]
+        for offset, batch in enumerate(self.loader(own)):
             step = epoch * options.steps_per_epoch + offset
             losses, loss = self._step(batch, batches[offset], step)
-            means.add(losses.float(), batch.domain, loss=loss)
+            domain = batch.domain if self.share is None else self._domain(batches[offset])
+            means.add(losses.float(), domain, loss=loss)
             since += 1
-            if listener is not None:
+            if listener is not None and self.ranks.is_first:
                 listener(StepEvent(step + 1, options.steps, loss.detach().item))
             if (step + 1) % run.log_every == 0 or offset + 1 == options.steps_per_epoch:
                 values = means.take()
@@ -204,7 +219,7 @@ class Trainer:
                     raise diverged(step + 1, options)
                 speed = since / (time.perf_counter() - started)
                 values |= {"learning_rate": learning_rate(step, options), "steps_per_second": speed}
-                metrics.write("train", step + 1, {"epoch": epoch, **values})
+                record.write("train", step + 1, {"epoch": epoch, **values})
                 started, since = time.perf_counter(), 0
 
     def _step(self, batch: WindowBatch, index: Indices, step: int) -> tuple[Tensor, Tensor]:
@@ -212,9 +227,10 @@ class Trainer:
         options = self.config.optimization
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(step, options)
-        losses, encoding, loss = self._loss(batch, step)
+        losses, encoding, loss = self._loss(batch, step, index)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        # Gradients are averaged over the processes, each of which has those of its rows: their sum is wanted.
+        (loss if self.ranks.is_alone else self.ranks.size * loss).backward()
         if options.gradient_clip is not None:
             bound = options.gradient_clip * self.method.mean_weight
             torch.nn.utils.clip_grad_norm_(self.policy.parameters(), bound)
@@ -224,13 +240,24 @@ class Trainer:
         self.method.observe(index, seen, losses.detach())
         return losses, loss
 
-    def _loss(self, batch: WindowBatch, step: int) -> tuple[Tensor, Encoding, Tensor]:
-        """Per-sample losses, the encoding, and the scalar to minimise."""
+    def _loss(
+        self, batch: WindowBatch, step: int, index: Indices | None = None
+    ) -> tuple[Tensor, Encoding, Tensor]:
+        """Per-sample losses, the encoding, and the scalar to minimise, of the whole mini-batch.
+
+        Args:
+            batch: the rows that this process computes.
+            step: decides crops and noise.
+            index: windows of the whole mini-batch, where there are several processes.
+        """
         draw = generator(self.config.optimization.seed, STEP, step)
-        by_draw, timesteps, encoding = self._sample_losses(self.policy, batch, draw)
+        by_draw, timesteps, encoding = self.loss_pass(batch, draw, self.share)
         losses = by_draw.mean(dim=0)
         at_noise = self.method.noise_weights(batch.index, timesteps)
         counted = losses if at_noise is None else (at_noise * by_draw).mean(dim=0)
+        if self.share is not None and index is not None:
+            encoding, (losses, counted) = self.ranks.whole_batch(encoding, losses, counted)
+            batch = self.windows.gather(index, images=False).to(self.device)
         weights = self.method.weights(batch.index)
         loss = counted.mean() if weights is None else (weights * counted).mean()
         extra = self.method.extra_loss(batch, encoding, losses)
@@ -243,76 +270,18 @@ class Trainer:
         self, policy: DiffusionPolicy, batch: WindowBatch, draw: torch.Generator
     ) -> tuple[Tensor, Tensor, Encoding]:
         """Losses and timesteps (draws, B), with crops and noise as ``draw`` says, and the encoding."""
-        config = self.config.policy
-        actions, proprio = normalise(self.normalizer, batch, self.device)
-        with self._autocast():
-            source = of_source(batch.domain, self.domains.target_index)
-            encoding = policy.encode(batch.images, proprio, crop_generator=draw, of_source=source)
-            noise, timesteps = policy.draw_noise(len(batch), config.draws, draw, stratified=config.stratified)
-            losses = policy.per_sample_loss(encoding.observation, actions, noise, timesteps)
-        return losses, timesteps, encoding
+        losses: tuple[Tensor, Tensor, Encoding] = self._loss_pass(policy)(batch, draw)
+        return losses
 
-    def _autocast(self) -> torch.autocast:
-        enabled = self.device.type == "cuda" and self.config.run.precision == "bfloat16"
-        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled)
-
-    def _measure(self, index: Indices, draws: int, number: int) -> Measurements:
-        seed = (self.config.optimization.seed, REFRESH, number)
-        measured = self._measured(self.measurer, index, draws, seed)
-        if not bool(torch.isfinite(measured.losses).all()):
-            raise diverged(self.progress.step, self.config.optimization)
-        return measured
-
-    def _measured(
-        self, measurer: WindowMeasurer, index: Indices, draws: int, seed: tuple[int, ...]
-    ) -> Measurements:
-        with self._autocast():
-            return measurer(index, draws, seed)
-
-    def _fit_reference(self, name: str, members: Indices, steps: int) -> ReferencePolicy:
-        """Train a policy on some windows alone, or take it from the run folder."""
-        options = self.config.optimization
-        policy = DiffusionPolicy(self.policy.spec, self.config.policy, seed=options.seed).to(self.device)
-
-        def losses(batch: WindowBatch, step: int) -> Tensor:
-            by_draw, _, _ = self._sample_losses(policy, batch, generator(options.seed, REFERENCE, step))
-            return by_draw.mean(dim=0)
-
-        fit_reference(policy, losses, self.loader, members, steps, options, self.folder.reference(name))
-        measurer = self._measurer(policy, self.windows)
-
-        def measure(index: Indices, draws: int, number: int) -> Measurements:
-            return self._measured(measurer, index, draws, (options.seed, REFRESH, number))
-
-        return TrainedReference(policy, measure, measurer.actions)
-
-    def _load_validation(self) -> WindowMeasurer | None:
-        path = self.config.data.validation
-        if path is None:
-            return None
-        number = self.domains.target_index or 0  # without a target, the policy acts as on its only source
-        held_out = load_validation_set(path, self.config.data, self.windows.sets[number])
-        windows = Windows([held_out], self.config.policy.obs_steps, self.config.policy.horizon)
-        return self._measurer(self.policy, windows, domain=number)
-
-    def _measurer(
-        self, policy: DiffusionPolicy, windows: Windows, domain: int | None = None
-    ) -> WindowMeasurer:
-        target = self.domains.target_index
-        return WindowMeasurer(policy, windows, self.normalizer, self.device, target=target, domain=domain)
-
-    def _validate(self) -> float:
-        """Mean loss of the averaged parameters on held-out target windows, always with the same noise."""
-        if self.validation is None:
-            raise RuntimeError("no validation data")
-        # Zeros at the end of a seed do not count, so one that is shorter could meet another stream.
-        seed = (0, VALIDATION, 1)
-        with self.ema.applied(self.policy):
-            measured = self._measured(self.validation, self.validation.everything, 4, seed)
-        return float(measured.losses.mean())
+    def _domain(self, index: Indices) -> Tensor:
+        domain = torch.from_numpy(self.windows.domain[index].astype(np.int64))
+        return upload(domain, self.device)
 
     def _save(self) -> Path:
-        return save_checkpoint(
+        if not self.ranks.is_first:
+            self.ranks.wait()
+            return self.folder.checkpoints / step_name(self.progress.step)
+        checkpoint = save_checkpoint(
             self.folder.checkpoints,
             self.progress,
             self.policy,
@@ -325,3 +294,5 @@ class Trainer:
             keep=self.config.run.keep,
             deployment=deployment_info(self.config.data, self.windows.sets[self.domains.target_index or 0]),
         )
+        self.ranks.wait()
+        return checkpoint

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from beacon.data import Normalizer, WindowBatch, Windows
+from beacon.devices import upload
 from beacon.methods import Measurements
 from beacon.policy import DiffusionPolicy
 from beacon.randomness import generator
@@ -22,7 +23,8 @@ class WindowMeasurer:
     """Measures windows without gradients: raw parameters, centre crop.
 
     Neighbouring windows share frames. Each frame is encoded once, and a window's embedding is put together
-    from its frames', so that a sweep costs as much with a history of many steps as with one.
+    from its frames', so that a sweep costs as much with a history of many steps as with one. What was
+    measured stays on the device.
     """
 
     def __init__(
@@ -54,6 +56,11 @@ class WindowMeasurer:
         self._history = np.maximum(number[:, None] + past, (number - windows.step)[:, None])  # (N, To)
 
     @property
+    def policy(self) -> DiffusionPolicy:
+        """What is measured with."""
+        return self._policy
+
+    @property
     def everything(self) -> Indices:
         """All windows."""
         return np.arange(len(self._windows))
@@ -65,6 +72,7 @@ class WindowMeasurer:
         seed: tuple[int, ...],
         *,
         shared: bool = False,
+        rows: slice | None = None,
         advance: Callable[[int], None] | None = None,
     ) -> Measurements:
         """Measure these windows with ``draws`` noise draws each.
@@ -74,14 +82,21 @@ class WindowMeasurer:
             draws: noise draws per window.
             seed: decides the noise.
             shared: the same noise and timesteps for all windows.
+            rows: measure these of ``index`` alone, with the noise that they have among all; they start at a
+                multiple of BATCH. Default: all.
             advance: called with the number of windows done.
         """
         policy = self._policy
         was_training = policy.training
         policy.eval()
         draw = generator(*seed)
+        if rows is not None:
+            for start in range(0, rows.start, BATCH):
+                policy.draw_on_host(1 if shared else min(BATCH, len(index) - start), draws, draw)
+            index = index[rows]
         needed, position = np.unique(self._history[index], return_inverse=True)
-        rows = torch.from_numpy(position.reshape(len(index), -1))  # (B, To), where each frame's features are
+        # (B, To), where each frame's features are
+        frames = upload(torch.from_numpy(position.reshape(len(index), -1)), self._device)
         with torch.no_grad():
             vision = self._see(needed, advance)  # (F, V)
             losses, observations = [], []
@@ -91,15 +106,15 @@ class WindowMeasurer:
                 actions, proprio = normalise(self._normalizer, batch, self._device, self._domain)
                 domain = batch.domain if self._domain is None else torch.full_like(batch.domain, self._domain)
                 source = of_source(domain, self._target)
-                encoding = policy.encoder.join(vision[rows[part]].to(self._device), proprio, source)
+                encoding = policy.encoder.join(vision[frames[part]], proprio, source)
                 if shared:
                     draw = generator(*seed)  # the same noise for every part
                 noise, timesteps = policy.draw_noise(len(actions), draws, draw, shared=shared)
                 loss = policy.per_sample_loss(encoding.observation, actions, noise, timesteps)
-                losses.append(loss.mean(dim=0).cpu())
-                observations.append(encoding.observation.cpu())
+                losses.append(loss.mean(dim=0))
+                observations.append(encoding.observation)
         policy.train(was_training)
-        return Measurements(torch.cat(losses), vision[rows].flatten(1), torch.cat(observations))
+        return Measurements(torch.cat(losses), vision[frames].flatten(1), torch.cat(observations))
 
     def actions(self, index: Indices) -> Tensor:
         """Normalised action chunks of these windows, (B, horizon, A)."""
@@ -111,10 +126,10 @@ class WindowMeasurer:
         features = []
         for start in range(0, len(frames), BATCH):
             batch = self._frames.gather(frames[start : start + BATCH])
-            images = {name: image.to(self._device) for name, image in batch.images.items()}
+            images = {name: upload(image, self._device) for name, image in batch.images.items()}
             domain = batch.domain if self._domain is None else torch.full_like(batch.domain, self._domain)
             seen = self._policy.encoder.see(images, None, of_source(domain, self._target))
-            features.append(torch.zeros(len(batch), 0) if seen is None else seen[:, 0].cpu())
+            features.append(torch.zeros(len(batch), 0, device=self._device) if seen is None else seen[:, 0])
             if advance is not None:
                 advance(len(batch))
         return torch.cat(features)
@@ -131,7 +146,7 @@ def normalise(
     """Actions and proprioception in [-1, 1], on the device, by the batch's domains or ``domain``."""
     whose = batch.domain if domain is None else domain
     proprio = {
-        name: normalizer.normalize_proprio(name, value, whose).to(device)
+        name: upload(normalizer.normalize_proprio(name, value, whose), device)
         for name, value in batch.proprio.items()
     }
-    return normalizer.normalize_actions(batch.actions, whose).to(device), proprio
+    return upload(normalizer.normalize_actions(batch.actions, whose), device), proprio

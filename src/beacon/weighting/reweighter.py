@@ -197,6 +197,8 @@ class Reweighter(WeightView):
             return self._state.base, d, {}
         features = None if embeddings is None else finite_matrix("embeddings", embeddings, size)
         chunks = None if actions is None else finite_matrix("actions", actions, size)
+        if features is not None and chunks is not None:
+            chunks = chunks.to(features.device)  # where what looks at both is computed
         seed = self._seed * 1_000_003 + self.refresh_count
         inputs = self._samples.split(features, chunks, seed, self._progress)
         base = self._state.base

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from beacon.analysis import effective_sample_size
+from beacon.devices import upload
 from beacon.weighting.bound import BoundReport, bound_report
 from beacon.weighting.config import WeightingConfig
 from beacon.weighting.inputs import Label
@@ -54,7 +55,7 @@ class WeightView:
         """All weights as float32 on a device, uploaded once a refresh: a training step waits for nothing."""
         state, cached = self._device_copy
         if state is not self._state or cached is None or cached.device != device:
-            cached = torch.as_tensor(self._q, dtype=torch.float32, device=device)
+            cached = upload(torch.as_tensor(self._q, dtype=torch.float32), device)
             self._device_copy = (self._state, cached)
         return cached
 

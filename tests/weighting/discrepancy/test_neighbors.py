@@ -5,6 +5,8 @@ import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
+from beacon.weighting import KNN, Reweighter
+from beacon.weighting.discrepancy.neighbor_index import nearest_by_index
 from beacon.weighting.discrepancy.neighbors import nearest
 
 
@@ -42,3 +44,29 @@ def test_own_group_is_left_out() -> None:
         others = np.flatnonzero(answering != asking[i])
         expected = np.sort(np.linalg.norm(queries[i] - points[others], axis=1))[:3]
         np.testing.assert_allclose(found.distances[i].numpy(), expected, rtol=1e-5)
+
+
+def test_an_inverted_index_finds_most_neighbours_and_nearly_the_same_weights() -> None:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(40, 8)) * 3  # as embeddings of episodes, points come in groups
+    points, queries = (
+        torch.from_numpy((centres[rng.integers(40, size=count)] + rng.normal(size=(count, 8))).astype("f4"))
+        for count in (3000, 500)
+    )
+    exact, indexed = nearest(queries, points, 5), nearest_by_index(queries, points, 5)
+    recall = np.mean(
+        [len({*a} & {*b}) / 5 for a, b in zip(exact.indices.tolist(), indexed.indices.tolist(), strict=True)]
+    )
+    assert recall > 0.9
+    assert (
+        indexed.mean_distance() >= exact.mean_distance() * (1 - 1e-5)
+    ).all()  # missed ones are replaced by farther ones
+    searched_all = nearest_by_index(queries, points, 5, probed_share=1.0)
+    np.testing.assert_allclose(searched_all.distances.numpy(), exact.distances.numpy(), rtol=1e-3, atol=1e-3)
+    weights = []
+    for beyond in (0, 1000):
+        domains = np.repeat([0, 1], [len(queries), len(points)])
+        reweighter = Reweighter(domains, 1, discrepancy=KNN(index_beyond=beyond), planned_refreshes=5)
+        reweighter.refresh(np.full(len(domains), 0.5), torch.cat([queries, points]))
+        weights.append(reweighter.weights)
+    assert np.abs(weights[0] - weights[1]).sum() < 0.01 * weights[0].sum()

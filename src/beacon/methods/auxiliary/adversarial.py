@@ -71,15 +71,15 @@ class AdversarialLoss(BuiltAuxiliaryLoss):
         import torch.nn.functional as F
 
         features = encoding.vision.float()
-        on_target = (batch.domain == self._target).to(features.device)
-        if bool(on_target.all()) or not bool(on_target.any()):
+        on_target, on_source = batch.rows(self._target)
+        if not len(on_target) or not len(on_source):
             return features.sum() * 0.0
         discriminator, optimizer = self._networks(features.shape[1], features.device)
         told = discriminator(features.detach()).squeeze(1)  # above 0: the target's
         optimizer.zero_grad(set_to_none=True)
         halves = (
             F.softplus(-told[on_target]).mean(),  # −log of the probability of the truth
-            F.softplus(told[~on_target]).mean(),
+            F.softplus(told[on_source]).mean(),
         )
         (0.5 * (halves[0] + halves[1])).backward()
         optimizer.step()

@@ -53,8 +53,8 @@ class _FeatureDistance(BuiltAuxiliaryLoss):
 
     def loss(self, batch: WindowBatch, encoding: Encoding) -> Tensor:
         features = choose_features(encoding, self._options.features).float()
-        on_target = batch.domain == self._target
-        source, target = features[~on_target], features[on_target]
+        on_target, on_source = batch.rows(self._target)
+        source, target = features[on_source], features[on_target]
         if min(len(source), len(target)) < 2:
             return features.sum() * 0.0
         return self._options.strength * feature_distance(source, target, self._options.kernel)

@@ -148,11 +148,12 @@ class FutureStateLoss(BuiltAuxiliaryLoss):
         """
         import torch
 
-        future = self._future[batch.index.cpu()].to(features.device)
+        self._future = self._future.to(features.device)  # once: no step waits
+        future = self._future[batch.index]
         points = torch.cat(
             [features.float(), features.new_ones(len(features), 1, dtype=torch.float32)], dim=1
         )
-        on_source = batch.domain.to(features.device) != self._target
+        _, on_source = batch.rows(self._target)
         self._learn(points.detach()[on_source], future[on_source])
         error = (points @ self._readout() - future).square().mean()
         return (1 - self._options.decay**self._steps) * error

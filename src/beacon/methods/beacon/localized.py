@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from beacon.devices import upload
 from beacon.errors import UserError
 from beacon.methods.base import Indices, MethodContext, ReferencePolicy
 from beacon.randomness import generator
@@ -18,7 +18,6 @@ from beacon.weighting.inputs import PerSample, RefreshInputs
 if TYPE_CHECKING:
     from torch import Tensor
 
-Vector = NDArray[np.float64]
 EVALUATE, ASCEND = 0, 1  # streams of randomness
 PART = 256
 
@@ -81,6 +80,7 @@ class PolicyDiscrepancy:
     def __call__(self, inputs: RefreshInputs) -> PerSample:
         """Fit the target-only reference and ascend the gap of every source domain around it."""
         from beacon.weighting import LocalizedEstimator
+        from beacon.weighting.discrepancy.localized import vector_length
 
         context, options = self.context, self.options
         reference = context.fit_target_reference(options.reference_share)
@@ -90,7 +90,7 @@ class PolicyDiscrepancy:
             around.loss,
             around.gradient,
             theta,
-            radius=options.radius * float(np.linalg.norm(theta)),
+            radius=options.radius * vector_length(theta),
             beta=options.beta,
             learning_rate=options.learning_rate,
             steps=options.steps,
@@ -110,30 +110,30 @@ class DenoiserLosses:
     ) -> None:
         self._policy, self._context, self._options = reference.policy, context, options
         self._denoiser = reference.policy.denoiser
-        self.start: Vector = _flat([p.detach() for p in self._denoiser.parameters()])
+        self.start: Tensor = _flat([p.detach() for p in self._denoiser.parameters()])
         self._data = {
             name: self._encode(reference, self._choose(number))
             for number, name in enumerate(context.domains.names)
         }
         self._calls = dict.fromkeys(context.domains.names, 0)
 
-    def loss(self, theta: Vector, domain: int | str) -> float:
+    def loss(self, theta: Tensor, domain: int | str) -> float:
         """Mean over the domain's windows, at denoiser parameters θ."""
         import torch
 
         self._set(theta)
         conditions, actions = self._data[str(domain)]
-        total = 0.0
+        total = torch.zeros((), dtype=torch.float64, device=actions.device)
         with torch.no_grad():
             for start in range(0, len(actions), PART):
                 part = slice(start, start + PART)
                 draw = generator(self._context.seed, EVALUATE, start)
                 noise, timesteps = self._policy.draw_noise(len(actions[part]), self._options.draws, draw)
                 losses = self._policy.per_sample_loss(conditions[part], actions[part], noise, timesteps)
-                total += float(losses.mean(dim=0).double().sum())
-        return total / len(actions)
+                total += losses.mean(dim=0).double().sum()
+        return float(total) / len(actions)
 
-    def gradient(self, theta: Vector, domain: int | str) -> Vector:
+    def gradient(self, theta: Tensor, domain: int | str) -> Tensor:
         """Its gradient, from a mini-batch."""
         import torch
 
@@ -144,15 +144,16 @@ class DenoiserLosses:
         draw = generator(
             self._context.seed, ASCEND, self._context.domains.names.index(name), self._calls[name]
         )
-        chosen = torch.randint(len(actions), (self._context.batch_size,), generator=draw).to(actions.device)
+        chosen = torch.randint(len(actions), (self._context.batch_size,), generator=draw)
+        chosen = upload(chosen, actions.device)
         noise, timesteps = self._policy.draw_noise(len(chosen), 1, draw)
         loss = self._policy.per_sample_loss(conditions[chosen], actions[chosen], noise, timesteps).mean()
         return _flat(torch.autograd.grad(loss, list(self._denoiser.parameters())))
 
-    def _set(self, theta: Vector) -> None:
+    def _set(self, theta: Tensor) -> None:
         import torch
 
-        vector, start = torch.from_numpy(theta).to(self._policy.device, torch.float32), 0
+        vector, start = theta.float(), 0
         with torch.no_grad():
             for parameter in self._denoiser.parameters():
                 part = vector[start : start + parameter.numel()]
@@ -175,9 +176,11 @@ class DenoiserLosses:
         return conditions.to(device), reference.actions(index).to(device)
 
 
-def _flat(tensors: Sequence[Tensor]) -> Vector:
-    """All values in a row, as NumPy's double."""
-    return np.concatenate([t.reshape(-1).double().cpu().numpy() for t in tensors])
+def _flat(tensors: Sequence[Tensor]) -> Tensor:
+    """All values in a row, as float64."""
+    import torch
+
+    return torch.cat([tensor.reshape(-1).double() for tensor in tensors])
 
 
 def _refusal(name: str, value: float, expected: str) -> UserError:

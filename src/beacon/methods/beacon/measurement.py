@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from beacon.devices import upload
 from beacon.errors import UserError
 from beacon.methods.base import Features, Indices, MethodContext, State, choose_features
 from beacon.plain import Part
@@ -154,8 +155,8 @@ class RecentMeasurements(BuiltMeasurement):
         # Of a window that comes twice in a mini-batch the last one must win, on every device.
         windows, from_end = np.unique(index[::-1], return_index=True)
         device = self._losses.device
-        rows = torch.from_numpy(windows).to(device, non_blocking=True)
-        last = torch.from_numpy(len(index) - 1 - from_end).to(losses.device, non_blocking=True)
+        rows = upload(torch.from_numpy(windows), device)
+        last = upload(torch.from_numpy(len(index) - 1 - from_end), losses.device)
         self._losses[rows] = losses.detach().float()[last].to(device)
         self._embeddings[rows] = embeddings.detach().float()[last].to(device)
         self.epoch[index] = epoch

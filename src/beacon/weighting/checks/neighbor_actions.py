@@ -87,8 +87,8 @@ def picture_factors(context: DataContext, options: NeighborActionCheck) -> Vecto
     """The factors of all source windows, (m,), where windows look alike by coarse pictures."""
     windows, domains = context.windows, context.domains
     source, target = context.source_windows, context.target_windows
-    features = options.image_features.of(windows)
-    actions = windows.gather(np.arange(len(windows)), images=False).actions.flatten(1)
+    features = options.image_features.of(windows).to(context.device)
+    actions = windows.gather(np.arange(len(windows)), images=False).actions.flatten(1).to(context.device)
     if domains.target is None:
         raise ValueError("a check needs target demonstrations")
     inputs = RefreshInputs(
@@ -124,10 +124,10 @@ def disagreement_factors(inputs: RefreshInputs, options: NeighborActionCheck) ->
     neighbors = nearest(source, points, options.k, episodes, groups)
     phase = _phases(episodes, options.phases).to(own.device)
     common = _common(neighbors, answers, own, phase, options)
-    unusual = torch.empty(len(own), dtype=torch.float64)
+    unusual = torch.empty(len(own), dtype=torch.float64, device=own.device)
     for rows, squares in _squares(neighbors, answers, own):
         unusual[rows] = (squares / common[phase[rows]]).mean(dim=1).double()
-    return _relative_to_usual(unusual.numpy(), episodes, options)
+    return _relative_to_usual(unusual.cpu().numpy(), episodes, options)
 
 
 def _squares(

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from beacon.plain import OMIT_DEFAULT
 from beacon.weighting.discrepancy.base import DISCREPANCIES, Discrepancy, ratio
 from beacon.weighting.inputs import DiscrepancyWarning, PerSample, RefreshInputs
 from beacon.weighting.validation import Ids
+
+if TYPE_CHECKING:
+    import torch
+
+    from beacon.weighting.discrepancy.neighbors import Neighbors
 
 CHUNK_BYTES = 32 << 20  # of the distance table that exists at any time
 NO_SPREAD = 1e-8
@@ -31,16 +38,19 @@ class KNN(Discrepancy):
     exclude_same_demo: bool = False
     cap: float = CAP  # no discrepancy is larger
     chunk_bytes: int = CHUNK_BYTES  # bound of the distance table in memory
+    # Beyond so many target samples, neighbours of the source are found by an inverted index (needs faiss):
+    # approximate, and faster than comparing with all of them; 0: never.
+    index_beyond: int = field(default=0, metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         check_neighbors(self.k, self.cap)
+        if self.index_beyond < 0:
+            raise ValueError(f"index_beyond: must be at least 0, got {self.index_beyond}")
 
     def __call__(self, inputs: RefreshInputs) -> PerSample:
         """The discrepancy of every source sample."""
-        from beacon.weighting.discrepancy.neighbors import nearest
-
         source, target = inputs.embeddings()
-        distances = nearest(source, target, self.k, chunk_bytes=self.chunk_bytes).mean_distance()
+        distances = self._nearest_targets(source, target).mean_distance()
         spread = self._spread(inputs)
         diagnostics = {"target_spread": spread, "source_distance": float(distances.mean())}
         if spread < NO_SPREAD:
@@ -54,6 +64,15 @@ class KNN(Discrepancy):
             if spread < NO_SPREAD:
                 return PerSample(np.zeros(len(source)), diagnostics)
         return PerSample(ratio(distances, spread, self.cap), diagnostics)
+
+    def _nearest_targets(self, source: torch.Tensor, target: torch.Tensor) -> Neighbors:
+        if 0 < self.index_beyond < len(target):
+            from beacon.weighting.discrepancy.neighbor_index import nearest_by_index
+
+            return nearest_by_index(source, target, self.k)
+        from beacon.weighting.discrepancy.neighbors import nearest
+
+        return nearest(source, target, self.k, chunk_bytes=self.chunk_bytes)
 
     def _spread(self, inputs: RefreshInputs) -> float:
         """Z, or zero where no target has another one to be compared with."""

@@ -9,16 +9,21 @@ moves mass between domains and leaves the ranking of samples to their losses.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from beacon.weighting.inputs import Label, PerSample, RefreshInputs
 from beacon.weighting.validation import Vector
 
-Loss = Callable[[Vector, Label], float]  # mean loss over all samples of a domain, at flat parameters θ
-Gradient = Callable[[Vector, Label], Vector]  # its gradient over θ; may be an estimate from a mini-batch
+if TYPE_CHECKING:
+    import torch
+
+# Parameters θ are flat: NumPy's where the reference is, or tensors of float64 on the reference's device.
+Parameters = Any
+Loss = Callable[[Any, Label], Any]  # mean loss over all samples of a domain, at θ
+Gradient = Callable[[Any, Label], Any]  # its gradient over θ; may be an estimate from a mini-batch
 
 RELATIVE_RADIUS = 0.05  # of ‖θ_ref‖₂, when no radius is given
 
@@ -30,13 +35,13 @@ class LocalizedResult:
     value: float  # d̂
     radius: float
     gaps: Vector  # the loss gap at every evaluation, the first at the reference itself
-    best: Vector  # the parameters at which it was largest
+    best: Parameters  # the parameters at which it was largest
 
 
 def localized_discrepancy(
     loss: Loss,
     gradient: Gradient,
-    reference: Vector,
+    reference: Parameters,
     source: Label,
     target: Label,
     *,
@@ -53,7 +58,8 @@ def localized_discrepancy(
         loss: ``loss(θ, domain)``, the mean loss of a domain. Use the same noise at every call: the
             largest of several noisy values would be biased upwards.
         gradient: ``gradient(θ, domain)``, its gradient.
-        reference: θ_ref, flat, for example a policy trained on the target alone.
+        reference: θ_ref, flat, for example a policy trained on the target alone. Of a tensor the ascent is
+            computed on its device, and ``loss`` and ``gradient`` are given and give tensors.
         source: label of the source domain, passed on to ``loss`` and ``gradient``.
         target: label of the target domain.
         radius: r; by default 0.05 ‖θ_ref‖₂.
@@ -63,24 +69,40 @@ def localized_discrepancy(
         evaluate_every: how often the gap, without the penalty, is looked at.
         progress: called after every step with its number.
     """
-    reference = np.asarray(reference, dtype=np.float64)
-    if reference.ndim != 1 or reference.size == 0 or not np.isfinite(reference).all():
+    import torch
+
+    if not isinstance(reference, torch.Tensor):
+        result = localized_discrepancy(
+            lambda theta, domain: loss(theta.numpy(), domain),
+            lambda theta, domain: torch.from_numpy(np.asarray(gradient(theta.numpy(), domain), np.float64)),
+            torch.from_numpy(np.array(reference, dtype=np.float64)),
+            source,
+            target,
+            radius=radius,
+            beta=beta,
+            learning_rate=learning_rate,
+            steps=steps,
+            evaluate_every=evaluate_every,
+            progress=progress,
+        )
+        return replace(result, best=result.best.numpy())
+    if reference.ndim != 1 or reference.numel() == 0 or not bool(torch.isfinite(reference).all()):
         raise ValueError("reference: must be a flat vector of finite parameters")
     if radius is None:
-        radius = RELATIVE_RADIUS * float(np.linalg.norm(reference))
+        radius = RELATIVE_RADIUS * vector_length(reference)
     if not radius > 0:
         raise ValueError(f"radius: must be above 0, got {radius}")
     if steps < 1 or evaluate_every < 1:
         raise ValueError(f"steps, evaluate_every: must be at least 1, got {steps} and {evaluate_every}")
 
-    def gap(theta: Vector) -> float:
+    def gap(theta: torch.Tensor) -> float:
         value = float(loss(theta, target)) - float(loss(theta, source))
         if not np.isfinite(value):
             raise ValueError(f"loss: the gap between {target!r} and {source!r} is not finite")
         return value
 
-    offset = np.zeros_like(reference)
-    ascent = _Adam(reference.size, learning_rate)
+    offset = torch.zeros_like(reference)
+    ascent = _Adam(reference, learning_rate)
     gaps, best = [gap(reference)], reference
     for step in range(1, steps + 1):
         theta = reference + offset
@@ -112,7 +134,7 @@ class LocalizedEstimator:
 
     loss: Loss
     gradient: Gradient
-    reference: Vector
+    reference: Parameters
     radius: float | None = None
     beta: float = 1e-3
     learning_rate: float = 1e-4
@@ -152,20 +174,32 @@ class LocalizedEstimator:
 class _Adam:
     """Adam on a flat vector, for ascent."""
 
-    def __init__(self, size: int, rate: float, decay: tuple[float, float] = (0.9, 0.999)) -> None:
-        self.rate, self.decay, self.count = rate, decay, 0
-        self.mean, self.square = np.zeros(size), np.zeros(size)
+    def __init__(self, like: torch.Tensor, rate: float, decay: tuple[float, float] = (0.9, 0.999)) -> None:
+        import torch
 
-    def step(self, direction: Vector) -> Vector:
+        self.rate, self.decay, self.count = rate, decay, 0
+        self.mean, self.square = torch.zeros_like(like), torch.zeros_like(like)
+
+    def step(self, direction: torch.Tensor) -> torch.Tensor:
         self.count += 1
         first, second = self.decay
         self.mean = first * self.mean + (1 - first) * direction
         self.square = second * self.square + (1 - second) * direction**2
         mean = self.mean / (1 - first**self.count)
         square = self.square / (1 - second**self.count)
-        return np.asarray(self.rate * mean / (np.sqrt(square) + 1e-8))
+        return self.rate * mean / (square.sqrt() + 1e-8)
 
 
-def _into_ball(offset: Vector, radius: float) -> Vector:
-    length = float(np.linalg.norm(offset))
-    return offset if length <= radius else offset * (radius / length)
+def _into_ball(offset: torch.Tensor, radius: float) -> torch.Tensor:
+    if offset.device.type == "cpu":
+        length = vector_length(offset)
+        return offset if length <= radius else offset * (radius / length)
+    # On a GPU no step waits for the length.
+    return offset * (radius / offset.norm().clamp_min(radius))
+
+
+def vector_length(vector: torch.Tensor) -> float:
+    """‖v‖₂; of a vector on the CPU by NumPy, so that results are those of earlier versions."""
+    if vector.device.type == "cpu":
+        return float(np.linalg.norm(vector.numpy()))
+    return float(vector.norm())

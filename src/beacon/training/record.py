@@ -1,0 +1,75 @@
+"""What a run writes besides checkpoints: metrics and the history of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from beacon.data import Windows
+from beacon.data.domains import Domains
+from beacon.methods import EpochReport
+from beacon.runs import RunFolder, WeightHistory
+from beacon.training.checkpoint import Progress
+from beacon.training.config import TrainConfig
+from beacon.training.metrics import Metrics
+
+
+class NoRecord:
+    """Writes nothing, for the processes of a run that leave it to the first one."""
+
+    def refresh(self, epoch: int, step: int, report: EpochReport) -> None:
+        """What a method did between two epochs."""
+        return
+
+    def write(self, event: str, step: int, values: Mapping[str, float]) -> None:
+        """A set of scalars at a gradient step, as `Metrics.write`."""
+        return
+
+    def sync(self, step: int) -> None:
+        """Put everything on the disk, before a checkpoint."""
+        return
+
+    def close(self) -> None:
+        """Finish all files."""
+        return
+
+
+class RunRecord(NoRecord):
+    """Writes metrics and weights into the run folder."""
+
+    def __init__(
+        self, folder: RunFolder, config: TrainConfig, windows: Windows, domains: Domains, progress: Progress
+    ) -> None:
+        """Start, or go on at ``progress``: what was written after it is forgotten.
+
+        Args:
+            folder: of the run.
+            config: of the run.
+            windows: all of them.
+            domains: of the run.
+            progress: of the newest checkpoint.
+        """
+        self._folder = folder
+        self._history = WeightHistory(folder.weights, windows, domains.names)
+        if progress.step:
+            self._history.restore(progress.epoch, progress.step)
+        folder.rewind_metrics(progress.step)
+        self._metrics = Metrics(folder, config, progress.step)
+        self._members = {name: windows.domain == number for number, name in enumerate(domains.names)}
+
+    def refresh(self, epoch: int, step: int, report: EpochReport) -> None:
+        """What a method did between two epochs."""
+        self._metrics.write_refresh(epoch, step, report, self._members)
+        self._history.add(epoch, step, report)
+
+    def write(self, event: str, step: int, values: Mapping[str, float]) -> None:
+        """A set of scalars at a gradient step, as `Metrics.write`."""
+        self._metrics.write(event, step, values)
+
+    def sync(self, step: int) -> None:
+        """Put everything on the disk, before a checkpoint."""
+        self._history.save(step)
+        self._folder.sync_metrics()
+
+    def close(self) -> None:
+        """Finish all files."""
+        self._metrics.close()
