@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -124,3 +126,13 @@ def test_a_policy_of_the_paper_cannot_be_one_graph(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="samples by ddpm in 10 steps"):
         export_policy(tmp_path / "run", tmp_path / "out", ExportOptions(onnx=True))
     assert not (tmp_path / "out").exists()
+
+
+def test_what_a_killed_export_left_is_removed(run: Path, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    left = tmp_path / f".exported.{ended.pid}.partial"
+    left.mkdir()
+    (left / "policy.safetensors").write_bytes(b"half")
+    export_policy(run, tmp_path / "exported", ExportOptions())
+    assert [path.name for path in tmp_path.iterdir()] == ["exported"]

@@ -1,0 +1,312 @@
+"""Processes with limits, forked from one that has imported everything: a start costs milliseconds."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+PRELOAD = [
+    "av",
+    "beacon.cli.data",
+    "beacon.cli.data_tables",
+    "beacon.cli.export",
+    "beacon.cli.report",
+    "beacon.cli.train",
+    "beacon.cli.verify",
+    "beacon.cli.weights",
+    "beacon.data.checking",
+    "beacon.data.converting",
+    "beacon.data.inspection_page",
+    "beacon.serving.export",
+    "beacon.training.trainer",
+    "diffusers.schedulers.scheduling_ddim",
+    "diffusers.schedulers.scheduling_ddpm",
+    "pyarrow.parquet",
+    "sklearn.neighbors",
+    "soak.jobs",
+    "soak.mutations",
+    "tensorboard.summary.writer.record_writer",
+    "torch.utils.tensorboard",
+    "zarr",
+]
+SIMULATION = ["beacon.sim.evaluate", "beacon.sim.generate", "robosuite"]
+ENDLESS = 600.0  # seconds after which a command that should end counts as hung
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command line ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def one_line(self) -> bool:
+        """Whether the complaint is one line of ours. Warnings are lines of their own before it."""
+        lines = [line for line in self.err.splitlines() if not line.startswith("beacon: warning: ")]
+        return len(lines) == 1 and lines[0].startswith("beacon: ") and "Traceback" not in self.err
+
+    @property
+    def end(self) -> str:
+        """The last words, for a problem."""
+        words = (self.err.strip() or self.out.strip())[-1500:]
+        return f"exit code {self.code}: {words}"
+
+
+def context(*, simulation: bool = False) -> Any:
+    """Where processes come from.
+
+    Args:
+        simulation: also import the simulator beforehand, which takes some seconds once.
+    """
+    chosen = multiprocessing.get_context("forkserver")
+    chosen.set_forkserver_preload([*PRELOAD, *(SIMULATION if simulation else [])])
+    return chosen
+
+
+def run_cli(arguments: list[str]) -> Said:
+    """A command line in this process; all that reaches its descriptors is caught, also from C."""
+    from beacon.cli.main import main
+
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        kept = [os.dup(1), os.dup(2)]
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.dup2(out.fileno(), 1)
+        os.dup2(err.fileno(), 2)
+        try:
+            code = main(arguments)
+        except BaseException:
+            traceback.print_exc()
+            code = -1
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for descriptor, number in zip(kept, (1, 2), strict=True):
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read(1 << 20).decode(errors="replace"))
+    return Said(code, *texts)
+
+
+def use_own_streams() -> None:
+    """Standard streams on the descriptors themselves: a forked process may have somebody else's."""
+    sys.stdout = os.fdopen(1, "w", closefd=False, errors="backslashreplace")
+    sys.stderr = os.fdopen(2, "w", closefd=False, errors="backslashreplace")
+
+
+class Detached:
+    """A process in a session of its own, to be killed.
+
+    Args:
+        work: importable by name, or a picklable object.
+        arguments: of it.
+        log: a file for what it prints.
+    """
+
+    def __init__(self, work: Callable[..., Any], *arguments: Any, log: Path) -> None:
+        self.log = log
+        self.process: BaseProcess = context().Process(target=_detached, args=(work, arguments, log))
+        self.process.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long; whether it has ended."""
+        self.process.join(seconds)
+        return self.process.exitcode is not None
+
+    def wait_for_work(self, seconds: float) -> bool:
+        """Wait until it has had so much time of a processor; whether it ended before.
+
+        On a busy machine moments that are even in this time are even in its work, and those of the clock not.
+        """
+        assert self.process.pid is not None
+        while _processor_seconds(self.process.pid) < seconds:
+            if self.wait(0.004):
+                return True
+        return False
+
+    @property
+    def worked(self) -> float:
+        """Seconds of a processor that it has had, with its children, after it has ended by itself."""
+        return float(self.log.with_suffix(".worked").read_text())
+
+    def end(self) -> Said:
+        """Wait until it ends by itself."""
+        if not self.wait(ENDLESS):
+            self.kill()
+        return Said(-9999 if self.process.exitcode is None else self.process.exitcode, "", self.printed)
+
+    @property
+    def printed(self) -> str:
+        """What it has printed."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def kill(self) -> bool:
+        """SIGKILL it, and it alone; whether it was still alive."""
+        self.process.kill()
+        self.process.join()
+        return self.process.exitcode == -signal.SIGKILL
+
+    def orphans(self, patience: float = 60.0) -> set[int]:
+        """Processes that it started and that outlive it by so many seconds."""
+        assert self.process.pid is not None
+        until = time.monotonic() + patience
+        while (left := _session(self.process.pid)) and time.monotonic() < until:
+            time.sleep(0.05)
+        for number in left:
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        return left
+
+
+def _detached(work: Callable[..., Any], arguments: tuple[Any, ...], log: Path) -> None:
+    os.setsid()
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    use_own_streams()
+    try:
+        code = int(work(*arguments) or 0)
+    except BaseException:
+        traceback.print_exc()
+        code = 99
+    sys.stdout.flush()
+    sys.stderr.flush()
+    log.with_suffix(".worked").write_text(str(sum(os.times()[:4])))
+    os._exit(code)
+
+
+def _processor_seconds(process: int) -> float:
+    """Time of a processor that a process and its living children have had."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:  # it has ended
+        return 0.0
+    ticks = sum(int(value) for value in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(_processor_seconds(int(child)) for child in children)
+
+
+def _session(leader: int) -> set[int]:
+    """Living processes of a session."""
+    members = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(fields[3]) == leader and fields[0] != "Z":
+            members.add(int(folder.name))
+    return members
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a call in a worker."""
+
+    value: Any = None
+    problem: str | None = None  # the worker died, or was too slow
+    memory: float = 0.0  # MB, the most that the worker has had beyond what it began with
+
+
+class Worker:
+    """A process that does one call at a time; one that dies or hangs is replaced.
+
+    Args:
+        memory: MB of address space beyond what it starts with.
+        seconds: that a call may take by the clock.
+        cpu_seconds: that a call may take of a processor.
+        calls: after which the process is replaced, so that its memory is that of few calls.
+    """
+
+    def __init__(
+        self, *, memory: int = 4096, seconds: float = 300.0, cpu_seconds: float = 30.0, calls: int = 50
+    ) -> None:
+        self.memory, self.seconds, self.cpu_seconds, self.calls = memory, seconds, cpu_seconds, calls
+        self._process: BaseProcess | None = None
+        self._connection: Any = None
+        self._done = 0
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Answer:
+        """What ``function(*arguments)`` gives."""
+        if self._process is None:
+            self._start()
+        self._connection.send((function, arguments))
+        if not self._connection.poll(self.seconds):
+            self.close(kill=True)
+            return Answer(problem=f"not done after {self.seconds:g} s")
+        try:
+            value, problem, memory = self._connection.recv()
+        except (EOFError, ConnectionResetError):
+            assert self._process is not None
+            self._process.join()
+            code = self._process.exitcode
+            self.close(kill=True)
+            if code == -signal.SIGXCPU:
+                return Answer(problem=f"not done after {self.cpu_seconds:g} s of a processor")
+            return Answer(problem=f"the process died with exit code {code}")
+        self._done += 1
+        if self._done >= self.calls:
+            self.close()
+        return Answer(value, problem, memory)
+
+    def _start(self) -> None:
+        chosen = context()
+        self._connection, theirs = chosen.Pipe()
+        self._process = chosen.Process(target=_serve, args=(theirs, self.memory, self.cpu_seconds))
+        self._process.start()
+        theirs.close()
+        self._done = 0
+
+    def close(self, *, kill: bool = False) -> None:
+        """End the process."""
+        if self._process is None:
+            return
+        self._connection.close()
+        if kill:
+            self._process.kill()
+        self._process.join()
+        self._process = None
+
+
+def _serve(connection: Any, memory: int, cpu_seconds: float) -> None:
+    import warnings
+
+    use_own_streams()
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + (memory << 20),) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warnings.simplefilter("ignore")  # of libraries; the command line has its own
+    began = _peak()
+    with suppress(EOFError):
+        while True:
+            function, arguments = connection.recv()
+            value, problem = None, None
+            used = sum(os.times()[:2])
+            resource.setrlimit(resource.RLIMIT_CPU, (int(used + cpu_seconds) + 1, resource.RLIM_INFINITY))
+            try:
+                value = function(*arguments)
+            except BaseException:
+                problem = traceback.format_exc()[-1500:]
+            connection.send((value, problem, _peak() - began))
+
+
+def _peak() -> float:
+    """The most memory that this process has had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
