@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import time
@@ -84,6 +85,8 @@ def _try(campaign: type[Campaign], ledger: Ledger, work: Path, until: float, att
             print(f"{campaign.name}: {problem}", file=sys.stderr, flush=True)
         seen = len(now.problems)
 
+    if ledger.next == 0:  # baselines of other code, or of another folder, are none
+        shutil.rmtree(work / campaign.name, ignore_errors=True)
     if not ledger.complete:
         with campaign(work / campaign.name) as prepared:
             run(prepared, ledger, until=until, at_most=attempts, notify=notify)

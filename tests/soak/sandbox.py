@@ -17,6 +17,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from beacon.processes import end_with_parent
+
 PRELOAD = [
     "av",
     "beacon.cli.data",
@@ -55,9 +57,10 @@ class Said:
 
     @property
     def one_line(self) -> bool:
-        """Whether the complaint is one line of ours. Warnings are lines of their own before it."""
-        lines = [line for line in self.err.splitlines() if not line.startswith("beacon: warning: ")]
-        return len(lines) == 1 and lines[0].startswith("beacon: ") and "Traceback" not in self.err
+        """Whether the complaint is one line of ours. Before it may be warnings, and how far the work was."""
+        *before, last = self.err.splitlines() or [""]
+        known = all(line.startswith("beacon: warning: ") or line.endswith("%") for line in before)
+        return known and last.startswith("beacon: ") and "Traceback" not in self.err
 
     @property
     def end(self) -> str:
@@ -177,6 +180,7 @@ class Detached:
 
 def _detached(work: Callable[..., Any], arguments: tuple[Any, ...], log: Path) -> None:
     os.setsid()
+    end_with_parent()  # an interrupted soak leaves nothing behind
     with log.open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

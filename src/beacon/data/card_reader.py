@@ -68,6 +68,8 @@ class CardReader(DatasetReader):
         self.format_name = f"{inner.format_name}, by a card"
         self.env_args = inner.env_args
         self.episode_names = _choose(inner, card.episodes)
+        if not self.episode_names:
+            raise UserError(f"{inner.path} holds no demonstrations")
         chosen = set(self.episode_names)
         masks = {key: [n for n in names if n in chosen] for key, names in inner.masks.items()}
         self.masks = {key: names for key, names in masks.items() if names}
