@@ -99,6 +99,12 @@ class LiveServer(ThreadingHTTPServer):
         check_port("--port", port)
         super().__init__((ADDRESS, port), _Handler)
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A reader that went away in the middle is nobody's news; anything else is one line."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            print(f"beacon: warning: a request failed ({type(error).__name__})", file=sys.stderr)
+
     @property
     def address(self) -> str:
         """Where to look."""
