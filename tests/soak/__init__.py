@@ -4,13 +4,14 @@
     ledger.py          what was tried so far, in a JSON file per campaign: an interrupted soak goes on
     page.py            docs/reliability.md from these files
     sandbox.py         processes with limits, forked from one that has imported everything
+    detached.py        processes to be killed
     faults.py, .c      a file layer whose n-th write, fsync, rename or creation fails
     jobs.py            what is killed and starved: training, generation, conversion, suites, saving
     kills.py           SIGKILL at random moments
     storage.py         failing calls, full disks, read-only folders, torn lines, flipped bits
-    data.py            damaged and hostile datasets; mutations.py makes them
-    configurations.py  hostile command lines, config.yaml files and run folders
-    servers.py         hostile names in pages, hostile clients of the servers
+    data.py            damaged and hostile datasets (mutations.py, hdf5_mutations.py, hostile_values.py)
+    configurations.py  hostile command lines (command_lines.py), config.yaml files and run folders
+    servers.py         hostile names in pages (hostile_pages.py), hostile clients of the servers
     numbers.py         weights under extreme losses, embeddings and budgets
     long_run.py        hundreds of thousands of steps: memory, file handles, logs
 

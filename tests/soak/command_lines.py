@@ -11,20 +11,26 @@ from tiny_runs import TINY_OPTIONS
 
 from beacon.cli.parsing import option_names
 from soak.campaign import Randomness
-from soak.mutations import TEXTS
+from soak.hostile_values import TEXTS
 
 # Placeholders: {data} a folder of datasets, {run} a finished run, {out} a folder of the attempt.
 PATHS = (
-    *("{data}/sim.hdf5", "{data}", "{run}", "{run}/config.yaml", "{run}/checkpoints", "{out}", "{out}/new", "{pipe}"),
-    *("/dev/null", "/dev/zero", "/proc/self/mem", "/nowhere/at/all", "{data}/sim.hdf5/inside", ".", "", "~", "a" * 5000),
+    *("{data}/sim.hdf5", "{data}", "{run}", "{run}/config.yaml", "{run}/checkpoints", "{out}"),
+    *("{out}/new", "{pipe}"),
+    *("/dev/null", "/dev/zero", "/proc/self/mem", "/nowhere/at/all", "{data}/sim.hdf5/inside", ".", ""),
+    *("~", "a" * 5000),
     *("{out}/new.hdf5", "{out}/new.json", "{out}/new.yaml", "{out}/\udcff", "/proc/new", "x" * 300 + ".hdf5"),
 )  # fmt: skip
 VALUES = (
     *TEXTS,
-    *("0", "-1", "1", "2", "0.5", "-0.5", "1e-400", "1e30", "inf", "-inf", "9" * 23, "-" + "9" * 30, "0x10", "1_000"),
-    *("１", "true", "null", "[]", "{}", "--help", "-", "--", "@x", "0,1", "1 2", "auto", "cpu", "meta", "cuda:99", "mps"),
-    *("module:Class", "os:system", "beacon", "beacon.sim.policies:random_small", "\udcff", "a=b", "=", "lift", "source"),
-    *("64", "100000", "2147483648", "1e9", "none", "target", "minimiser", "knn", "neighbor-actions", "future-state"),
+    *("0", "-1", "1", "2", "0.5", "-0.5", "1e-400", "1e30", "inf", "-inf", "9" * 23, "-" + "9" * 30),
+    *("0x10", "1_000"),
+    *("１", "true", "null", "[]", "{}", "--help", "-", "--", "@x", "0,1", "1 2", "auto", "cpu", "meta"),
+    *("cuda:99", "mps"),
+    *("module:Class", "os:system", "beacon", "beacon.sim.policies:random_small", "\udcff", "a=b", "="),
+    *("lift", "source"),
+    *("64", "100000", "2147483648", "1e9", "none", "target", "minimiser", "knn", "neighbor-actions"),
+    *("future-state",),
 )  # fmt: skip
 
 
@@ -104,28 +110,29 @@ def templates(*, simulation: bool) -> list[Template]:
     again = ("train", "--resume", "--out", "{run}")
     chosen += [Template(again, _dataclass("train_options", "RunArguments"), started)] * 2
     file = "{data}/sim.hdf5"
+    exported, page = ("export", "{run}", "{out}/exported"), ("report", "{run}", "--map", "none")
     chosen += [
         Template(("data", "inspect", file), _dataclass("data", "Inspect")),
         Template(("data", "check", file), _dataclass("data", "Check")),
         Template(("data", "card", file), _dataclass("data", "WriteCard")),
         Template(("data", "convert", file, "{out}/copy.hdf5"), _dataclass("data", "Convert")),
         Template(("weights", "{run}"), _dataclass("weights", "WeightsArguments")),
-        Template(("export", "{run}", "{out}/exported"), _dataclass("export", "ExportCommand"), frozenset({"--onnx"})),
+        Template(exported, _dataclass("export", "ExportCommand"), frozenset({"--onnx"})),
         Template(("verify", "{run}"), _dataclass("verify", "VerifyArguments")),
         Template(("compare", "{run}", "{run}"), _dataclass("compare", "CompareArguments")),
         Template(("audit", *data), _dataclass("audit", "AuditArguments")),
         Template(("completion", "bash"), _dataclass("completion", "CompletionOptions")),
-        Template(("report", "{run}", "--map", "none"), _dataclass("report", "ReportOptions"), frozenset({"--live", "--map"})),
+        Template(page, _dataclass("report", "ReportOptions"), frozenset({"--live", "--map"})),
         # There is no such policy, so that nothing is served.
         Template(("serve", "/nowhere"), _dataclass("serve", "ServeCommand")),
         Template(("suite", "list"), _dataclass("suite_options", "Selection")),
-    ]  # fmt: skip
+    ]
     if simulation:
-        # A file that is there is not made again, and there is no such policy.
-        there = ("generate", "lift", "--out", file)
-        chosen += [
-            Template(there, _dataclass("generate", "command"), frozenset({"--out", "--overwrite"}))
-        ] * 3
-        nobody = ("evaluate", "/nowhere", "--task", "lift")
-        chosen += [Template(nobody, _dataclass("evaluate", "command"))] * 3
+        # One demonstration and one episode; how many is not for hostile options to say.
+        few = frozenset({"--demos", "--episodes", "--workers", "--video", "--size"})
+        generate = ("generate", "lift", "--demos", "1", "--out", "{out}/lift.hdf5")
+        chosen += [Template(generate, _dataclass("generate", "command"), few)] * 2
+        policy = ("evaluate", "beacon.sim.policies:random_small", "--out", "{out}/result.json")
+        evaluate = (*policy, "--task", "lift", "--episodes", "1")
+        chosen += [Template(evaluate, _dataclass("evaluate", "command"), few)] * 2
     return chosen

@@ -12,8 +12,9 @@ from report_runs import write_evaluation
 from soak import jobs
 from soak.campaign import Attempt, Campaign, Randomness
 from soak.command_lines import Template, templates
+from soak.detached import Detached
 from soak.mutations import STRUCTURED, mutate_bytes, mutate_dataset, mutate_tree
-from soak.sandbox import Detached, Said, Worker, context, run_cli
+from soak.sandbox import Said, Worker, context, run_cli
 
 LONGEST = 60.0  # seconds of a processor
 # What is asked of a run folder with a damaged file.
@@ -33,9 +34,9 @@ class Configurations(Campaign):
 
     name = "configurations"
     what = (
-        "random and hostile option values of every verb, config.yaml files and other files of run folders with "
-        "bytes or values changed: success, or one line with exit code 2 (1 where a file cannot be written), "
-        f"within {LONGEST:g} s of a processor"
+        "random and hostile option values of every verb, config.yaml files and other files of run "
+        "folders with bytes or values changed: success, or one line with exit code 2 (1 where a file "
+        f"cannot be written), within {LONGEST:g} s of a processor"
     )
     unit = "configurations"
     share = 0.15

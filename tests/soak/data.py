@@ -1,4 +1,4 @@
-"""Damaged and hostile datasets of every format: the answer is success or one line, in bounded time and memory."""
+"""Damaged and hostile datasets of every format: success or one line, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from raw_datasets import write_raw
 from raw_lerobot import write_v21, write_v30, write_zarr
+
 from soak.campaign import Attempt, Campaign, Randomness
 from soak.mutations import mutate_dataset
 from soak.sandbox import Said, Worker, run_cli
@@ -40,9 +41,9 @@ class Data(Campaign):
 
     name = "data"
     what = (
-        "datasets of every format (robomimic and MimicGen HDF5, LeRobot v2.1 and v3.0, zarr folder and zip) with "
-        "bytes or structures changed: check, inspect, card and convert succeed or say one line with exit code 2, "
-        f"within {LONGEST:g} s of a processor and {LARGEST_MEMORY} MB"
+        "datasets of every format (robomimic and MimicGen HDF5, LeRobot v2.1 and v3.0, zarr folder "
+        "and zip) with bytes or structures changed: check, inspect, card and convert succeed or say "
+        f"one line with exit code 2, within {LONGEST:g} s of a processor and {LARGEST_MEMORY} MB"
     )
     unit = "datasets"
     share = 0.2

@@ -1,4 +1,4 @@
-"""A failing file layer: the n-th write, fsync, rename or creation of a file fails, in whatever library it is."""
+"""A failing file layer: the n-th write, fsync, rename or creation of a file fails, in any library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is killed and starved: commands on tiny data that end in a second or a few, and how results compare."""
+"""What is killed and starved: commands on tiny data that take a second or a few; how results compare."""
 
 from __future__ import annotations
 

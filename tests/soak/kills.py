@@ -8,8 +8,9 @@ from pathlib import Path
 
 from soak import jobs
 from soak.campaign import Attempt, Campaign, Randomness
+from soak.detached import Detached
 from soak.jobs import Job
-from soak.sandbox import Detached, context
+from soak.sandbox import context
 
 LARGEST_CHAIN = 4  # kills of one piece of work
 ROUNDS = 6  # attempts of each job in the whole campaign
@@ -23,8 +24,9 @@ class Kills(Campaign):
 
     name = "kills"
     what = (
-        "SIGKILL at random moments of training (every method), generation, evaluation, conversion, curation, "
-        "export, suites and saving; asked again, the result is the same to the bit and no process is left"
+        "SIGKILL at random moments of training (every method), generation, evaluation, conversion, "
+        "curation, export, suites and saving; asked again, the result is the same to the bit and no "
+        "process is left"
     )
     unit = "kills"
     share = 0.3

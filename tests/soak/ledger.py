@@ -29,7 +29,7 @@ class Origin:
 
     @classmethod
     def here(cls, seed: int) -> Origin:
-        """This checkout on this machine.
+        """Code and machine of here.
 
         Args:
             seed: of the soak.

@@ -1,4 +1,4 @@
-"""Hundreds of thousands of steps in one process: memory and file handles stay flat, logs bounded and readable."""
+"""Hundreds of thousands of steps: memory and file handles stay flat, logs bounded and readable."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class LongRun(Campaign):
 
     name = "long-run"
     what = (
-        f"a tiny model for {STEPS:,} steps, looked at every {SLICE:,}: memory and file handles of the process stay "
-        "what they were, metrics are readable while it writes, logs stay bounded"
+        f"a tiny model for {STEPS:,} steps, looked at every {SLICE:,}: memory and file handles of the "
+        "process stay what they were, metrics are readable while it writes, logs stay bounded"
     )
     unit = f"slices of {SLICE:,} steps"
     share = 0.15

@@ -10,47 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import h5py
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-Randomness = np.random.Generator
-
-TEXTS = (
-    *("", " ", "a" * 300, "../../etc/passwd", "/etc/passwd", "a\nb", "\x1b[31mred\x1b[0m", "[bold]x[/bold]", "[/]"),
-    *("<script>document.title='owned'</script>", "\"><img src=x onerror=alert(1)>", "{x.__class__}", "%s%n", "$HOME"),
-    *("💥", "\u202egnp.exe", "nan", "None", "~", "-1", "1e999", "2026-13-45", "!!python/object:os.system", "\0", "'"),
-)  # fmt: skip
-NUMBERS = (
-    0,
-    -1,
-    1,
-    2,
-    2**31,
-    2**63 - 1,
-    -(2**63),
-    2**64,
-    10**30,
-    0.5,
-    -0.0,
-    1e-320,
-    1e308,
-    float("nan"),
-    float("inf"),
-)
-DTYPES = ("i1", "u1", "<i8", ">f8", "f2", "f4", "?", "c16", "S3", "M8[s]", "<f8")
-
-
-def hostile_value(rng: Randomness) -> Any:
-    """A plain value that was not expected."""
-    choice = int(rng.integers(7))
-    if choice == 0:
-        return TEXTS[int(rng.integers(len(TEXTS)))]
-    if choice in (1, 2):
-        return NUMBERS[int(rng.integers(len(NUMBERS)))]
-    plain: list[Any] = [None, True, [], {}, [[[]]], {"a": {"b": 1}}, [1, "a", None], list(range(2000))]
-    return plain[int(rng.integers(len(plain)))]
+from soak.hdf5_mutations import mutate_hdf5
+from soak.hostile_values import TEXTS, Randomness, hostile_value
 
 
 def mutate_bytes(content: bytes, rng: Randomness) -> bytes:
@@ -156,88 +120,6 @@ def mutate_parquet(file: Path, rng: Randomness) -> None:
         ]
         table = table.set_column(number, name, pa.array(column[int(rng.integers(len(column)))]))
     pq.write_table(table, file)
-
-
-def mutate_hdf5(file: Path, rng: Randomness) -> None:
-    """Change attributes, arrays, names or links."""
-    with h5py.File(file, "r+") as opened:
-        nodes: list[Any] = []
-        opened.visititems(lambda _, node: nodes.append(node))
-        for _ in range(int(rng.choice([1, 1, 2, 4]))):
-            node = nodes[int(rng.integers(len(nodes)))]
-            if not node:  # removed before
-                continue
-            how = HDF5[int(rng.integers(len(HDF5)))]
-            try:
-                how(opened, node, rng)
-            except (ValueError, TypeError, KeyError, OSError, RuntimeError, OverflowError):
-                continue  # h5py itself refuses to write such a thing
-
-
-def _set_attribute(opened: h5py.File, node: Any, rng: Randomness) -> None:
-    known = [*node.attrs, "num_samples", "total", "env_args"]
-    value = hostile_value(rng)
-    node.attrs[known[int(rng.integers(len(known)))]] = json.dumps(value) if rng.random() < 0.3 else value
-
-
-def _replace_array(opened: h5py.File, node: Any, rng: Randomness) -> None:
-    shape = tuple(int(rng.choice([0, 1, 2, 3, 7])) for _ in range(int(rng.integers(5))))
-    dtype = np.dtype(DTYPES[int(rng.integers(len(DTYPES)))])
-    name = node.name
-    if isinstance(node, h5py.Dataset) and rng.random() < 0.5:
-        shape = node.shape
-    del opened[name]
-    opened[name] = np.zeros(shape, dtype)
-
-
-def _spoil_values(opened: h5py.File, node: Any, rng: Randomness) -> None:
-    if isinstance(node, h5py.Dataset) and node.size:
-        flat = node[()].reshape(-1)
-        flat[int(rng.integers(flat.size))] = rng.choice([np.nan, np.inf, 1e300, -1, 255])
-        node[...] = flat.reshape(node.shape)
-
-
-def _declare_huge(opened: h5py.File, node: Any, rng: Randomness) -> None:
-    """An array that says to be huge and holds nothing."""
-    name = node.name
-    del opened[name]
-    shape = tuple(int(size) for size in rng.choice([1, 3, 10_000, 10**6, 10**9], 3))
-    opened.create_dataset(name, shape=shape, dtype="u1", chunks=(1, 1, 1) if rng.random() < 0.2 else True)
-
-
-def _remove(opened: h5py.File, node: Any, rng: Randomness) -> None:
-    del opened[node.name]
-
-
-def _rename(opened: h5py.File, node: Any, rng: Randomness) -> None:
-    name = TEXTS[int(rng.integers(len(TEXTS)))].replace("\0", "0") or "x"
-    opened.move(node.name, f"{node.parent.name}/{name.replace('/', '_')}")
-
-
-def _link(opened: h5py.File, node: Any, rng: Randomness) -> None:
-    name, how = node.name, int(rng.integers(4))
-    if how == 0:
-        opened[f"{name}_again"] = opened[node.parent.name]  # a cycle of hard links
-        return
-    del opened[name]
-    links = [h5py.SoftLink(name), h5py.SoftLink("/nowhere"), h5py.ExternalLink("/etc/passwd", "/")]
-    opened[name] = links[how - 1]
-
-
-def _virtual(opened: h5py.File, node: Any, rng: Randomness) -> None:
-    if isinstance(node, h5py.Dataset):
-        name, shape = node.name, node.shape
-        layout = h5py.VirtualLayout(shape, node.dtype)
-        source = opened.filename if rng.random() < 0.5 else "/dev/zero"
-        layout[...] = h5py.VirtualSource(source, name, shape)
-        del opened[name]
-        opened.create_virtual_dataset(name, layout)
-
-
-HDF5: tuple[Callable[[h5py.File, Any, Randomness], None], ...] = (
-    *(_set_attribute, _set_attribute, _replace_array, _replace_array, _spoil_values),
-    *(_declare_huge, _remove, _rename, _link, _virtual),
-)
 
 
 def mutate_zip(file: Path, rng: Randomness) -> None:

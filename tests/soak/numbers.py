@@ -42,9 +42,9 @@ class Numbers(Campaign):
 
     name = "numbers"
     what = (
-        "losses that overflow, embeddings that collapse to a point, all-equal weights, one target window, a "
-        "million identical samples, budgets at their bounds: projections and solvers keep bounds and budget to "
-        f"{TOLERANCE:g} relative, or refuse in one line"
+        "losses that overflow, embeddings that collapse to a point, all-equal weights, one target "
+        "window, a million identical samples, budgets at their bounds: projections and solvers keep "
+        f"bounds and budget to {TOLERANCE:g} relative, or refuse in one line"
     )
     unit = "problems"
     share = 0.05

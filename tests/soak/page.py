@@ -65,7 +65,7 @@ def _origins(ledgers: Sequence[tuple[type[Campaign], Ledger]]) -> str:
         by_origin.setdefault(ledger.origin, []).append(campaign.name)
     lines = [
         f"- {', '.join(names)}: commit {origin.commit}, seed {origin.seed}; {origin.machine}. "
-        f"Command: `PYTHONPATH=tests .venv/bin/python -m soak --seed {origin.seed}`.\n"
+        f"Command: `make soak SEED={origin.seed} MINUTES=...`.\n"
         for origin, names in by_origin.items()
     ]
     return "Where the numbers come from:\n\n" + "".join(lines)

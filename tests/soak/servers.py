@@ -24,7 +24,8 @@ from beacon.serving import Client, Limits
 from beacon.serving.wire import pack
 from soak.campaign import Attempt, Campaign, Randomness
 from soak.hostile_pages import train_named, try_page
-from soak.mutations import TEXTS, hostile_value, mutate_bytes
+from soak.hostile_values import TEXTS, hostile_value
+from soak.mutations import mutate_bytes
 
 PAGE_EVERY, CROWD_EVERY = 100, 250  # attempts; a page takes seconds, and so does a crowd
 CROWD = 1_000  # connections
@@ -33,12 +34,16 @@ PATIENCE = 60.0  # seconds for an answer
 LINES = (b"GET / HTTP/1.1", b"GET /version HTTP/1.1", b"GET /healthz HTTP/1.1", b"GET /metrics HTTP/1.1")
 STRANGE_LINES = (
     *(b"POST / HTTP/1.1", b"GET /../../etc/passwd HTTP/1.1", b"GET //etc/passwd HTTP/1.1", b"GET / HTTP/9.9"),
-    *(b"GET " + b"/a" * 40_000 + b" HTTP/1.1", b"\x16\x03\x01\x02\x00\x01", b"GET /%00 HTTP/1.1", b"PRI * HTTP/2.0"),
-    *(b"GET http://evil.example/ HTTP/1.1", b"CONNECT evil.example:443 HTTP/1.1", b"", b"\0" * 2000, b"OPTIONS * HTTP/1.1"),
+    *(b"GET " + b"/a" * 40_000 + b" HTTP/1.1", b"\x16\x03\x01\x02\x00\x01", b"GET /%00 HTTP/1.1"),
+    *(b"PRI * HTTP/2.0",),
+    *(b"GET http://evil.example/ HTTP/1.1", b"CONNECT evil.example:443 HTTP/1.1", b"", b"\0" * 2000),
+    *(b"OPTIONS * HTTP/1.1",),
 )  # fmt: skip
 HOSTS = (
-    *(b"evil.example", b"evil.example:80", b"127.0.0.1.evil.example", b"localhost.evil.example", b"", b"[::1", b"\xff"),
-    *(b"localhost@evil.example", b"evil.example#127.0.0.1", b"a" * 10_000, b"0x7f000001.evil.example", b"127.0.0.1, evil.example"),
+    *(b"evil.example", b"evil.example:80", b"127.0.0.1.evil.example", b"localhost.evil.example", b""),
+    *(b"[::1", b"\xff"),
+    *(b"localhost@evil.example", b"evil.example#127.0.0.1", b"a" * 10_000, b"0x7f000001.evil.example"),
+    *(b"127.0.0.1, evil.example",),
 )  # fmt: skip
 
 
@@ -47,9 +52,9 @@ class Servers(Campaign):
 
     name = "servers"
     what = (
-        "hostile names in every field of a dataset through the report (headless Chromium: no script runs), the live "
-        "page and `beacon serve` under malformed and slow requests, hostile messages, names of other hosts and "
-        f"{CROWD:,} connections: others are still answered"
+        "hostile names in every field of a dataset through the report (headless Chromium: no script "
+        "runs), the live page and `beacon serve` under malformed and slow requests, hostile messages,"
+        f" names of other hosts and {CROWD:,} connections: others are still answered"
     )
     unit = "requests and pages"
     share = 0.1

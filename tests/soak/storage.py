@@ -11,9 +11,10 @@ import numpy as np
 
 from soak import faults, jobs
 from soak.campaign import Attempt, Campaign, Randomness
+from soak.detached import Detached
 from soak.faults import Fault
 from soak.jobs import Job
-from soak.sandbox import Detached, Said
+from soak.sandbox import Said
 
 SAMPLE = ("train beacon", "convert to HDF5")
 JOBS = ("train beacon", "train cotrain", *SAMPLE[1:], "convert to LeRobot", "curate", "export")
@@ -27,10 +28,10 @@ class Storage(Campaign):
 
     name = "storage"
     what = (
-        "the n-th write, fsync, rename or creation of a file fails, for all n, once or from then on (full disk, "
-        "quota, read-only, input/output error), in training, conversion, curation and export; small disks; torn "
-        "lines of metrics.jsonl; flipped bits of checkpoints: one line, nothing half-written, and asked again the "
-        "result is the same to the bit"
+        "the n-th write, fsync, rename or creation of a file fails, for all n, once or from then on "
+        "(full disk, quota, read-only, input/output error), in training, conversion, curation and "
+        "export; small disks; torn lines of metrics.jsonl; flipped bits of checkpoints: one line, "
+        "nothing half-written, and asked again the result is the same to the bit"
     )
     unit = "faults"
     share = 0.15

@@ -275,7 +275,8 @@ def _problem(x: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Vector, 
 
 
 def _is_sound(x: Vector, lower: Vector, upper: Vector) -> bool:
-    return math.isfinite(float(x.sum())) and bool((lower <= upper).all())
+    with np.errstate(over="ignore", invalid="ignore"):  # of huge numbers, which are looked at one by one then
+        return math.isfinite(float(x.sum())) and bool((lower <= upper).all())
 
 
 def _complain(x: Vector, lower: Vector, upper: Vector) -> None:
