@@ -3,16 +3,21 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Off-screen OpenGL in software for the simulation; a browser to test the report in.
-SYSTEM := libegl1 libgl1 libgl1-mesa-dri chromium
+# Off-screen OpenGL in software for the simulation; a browser to test the report in; a compiler for the file layer
+# that fails on request (tests/soak/faults.c).
+SYSTEM := libegl1 libgl1 libgl1-mesa-dri chromium gcc libc6-dev
 # One thread a test process: the suite runs on all cores side by side.
 WORKERS ?= $(shell nproc)
+# Of `make soak`.
+MINUTES ?= 20
+SEED    ?= 0
 
-.PHONY: help setup demo test bench gpu-check lint docs site results clean
+.PHONY: help setup demo test soak bench gpu-check lint docs site results clean
 help:
 	@echo "make setup   virtual environment with everything that is tested"
 	@echo "make demo    three methods in simulation, a table and a report: runs/demo/report.html"
 	@echo "make test    linters, types and the whole test suite"
+	@echo "make soak    try to break everything for MINUTES=20: docs/reliability.md; a second call goes on"
 	@echo "make bench   speed, side by side with what you would use instead"
 	@echo "make gpu-check  both presets on a GPU: speed, memory, resume, agreement with the CPU"
 	@echo "make lint    ruff and mypy alone"
@@ -39,6 +44,9 @@ demo: $(STAMP)
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+soak: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(MINUTES) --seed $(SEED) --page docs/reliability.md
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +48,7 @@ def replacing(path: Path, keeps: str = "nothing was changed") -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
     with writing(path, keeps):
         path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(path, ".tmp")
         try:
             yield temporary
             sync(temporary)
@@ -53,6 +56,36 @@ def replacing(path: Path, keeps: str = "nothing was changed") -> Iterator[Path]:
             sync(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(path: Path, ending: str) -> None:
+    """Remove what processes of this machine that were killed while they wrote ``path`` have left beside it.
+
+    Args:
+        path: a file or folder whose temporary name was ``.NAME.PID`` with something behind it.
+        ending: of the temporary name.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*{ending}"):
+        process = left.name.removeprefix(f".{path.name}.").removesuffix(ending).partition("-")[0]
+        if not process.isdecimal() or _is_alive(int(process)):
+            continue
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    """Whether there is a process of that number; yes where one cannot ask without harm."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def write_bytes(path: Path, content: bytes, keeps: str = "nothing was changed") -> None:

@@ -49,9 +49,10 @@ class LocalServer(ThreadingHTTPServer):
         super().__init__((ADDRESS, port), handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away in the middle of a request is nobody's news."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
+        """A browser that went away in the middle of a request is nobody's news; anything else is one line."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            print(f"beacon: warning: a request failed ({type(error).__name__})", file=sys.stderr)
 
     @property
     def port(self) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from beacon.errors import RunError
-from beacon.files import replacing, write_bytes
+from beacon.files import remove_leftovers, replacing, write_bytes
 
 
 def test_a_reader_of_the_old_file_is_not_disturbed(tmp_path: Path) -> None:
@@ -33,3 +36,20 @@ def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(RunError, match=r"cannot write .*/file/x: .*; all is lost"):
         write_bytes(tmp_path / "file" / "x", b"", "all is lost")
+
+
+def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "file[1]"
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    dead, alive = f".{path.name}.{ended.pid}", f".{path.name}.{os.getpid()}"
+    for name in (f"{dead}-0123abcd.tmp", f"{alive}-0123abcd.tmp", f".other.{ended.pid}-0123abcd.tmp"):
+        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / f".{path.name}.notes.tmp").write_bytes(b"somebody's own")
+    write_bytes(path, b"whole")
+    left = {f"{alive}-0123abcd.tmp", f".other.{ended.pid}-0123abcd.tmp", f".{path.name}.notes.tmp", path.name}
+    assert {entry.name for entry in tmp_path.iterdir()} == left
+    (tmp_path / f"{dead}.partial").mkdir()
+    (tmp_path / f"{dead}.partial" / "part").write_bytes(b"half")
+    remove_leftovers(path, ".partial")
+    assert {entry.name for entry in tmp_path.iterdir()} == left

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import yaml
@@ -267,3 +269,23 @@ def test_selectors_never_end_in_a_traceback(text: str) -> None:
     except UserError:
         return
     assert selector.key and isinstance(selector.dimensions, slice)
+
+
+def test_a_card_of_nothing_is_one_line(tmp_path: Path, make_file: MakeFile) -> None:
+    path = make_file()
+    with h5py.File(path, "r+") as file:
+        for name in list(file["data"]):
+            del file[f"data/{name}"]
+    assert main(["data", "card", str(path)]) == 2
+    assert main(["data", "inspect", str(card(tmp_path, path))]) == 2
+
+
+@pytest.mark.parametrize("values", [np.float64(1.0), np.zeros((0, 3)), np.zeros((5, 0))])
+def test_arrays_without_ranges_are_listed(
+    values: Any, make_file: MakeFile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make_file()
+    with h5py.File(path, "r+") as file:
+        file["data/demo_0/obs/odd"] = values
+    assert main(["data", "card", str(path)]) == 0
+    assert "odd" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import av
 import h5py
@@ -184,3 +185,26 @@ def test_conversion_is_whole_or_absent(
         convert(write_zarr(tmp_path / "zarr"), tmp_path / "rate")
     with pytest.raises(UserError, match="cannot replace"):
         convert(odd, odd, ConvertOptions(overwrite=True))
+
+
+@pytest.mark.parametrize("out", ["copy.hdf5", "lerobot"])
+@pytest.mark.parametrize(
+    ("key", "values", "complaint"),
+    [
+        ("actions", np.float64(1.0), "actions are float64 of shape ()"),
+        ("actions", np.zeros((5, 0)), r"actions are float64 of shape \(5, 0\)"),
+        ("actions", np.zeros((5, 2), "S3"), "actions are"),
+        ("obs/robot0_eef_pos", np.zeros((7, 1)), r"has shape \(7, 1\), but there are 5 actions"),
+        ("obs/robot0_eef_pos", np.float64(1.0), r"has shape \(\), but there are 5 actions"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_one_line(
+    out: str, key: str, values: Any, complaint: str, make_file: MakeFile, tmp_path: Path
+) -> None:
+    path = make_file()
+    with h5py.File(path, "r+") as file:
+        del file[f"data/demo_0/{key}"]
+        file[f"data/demo_0/{key}"] = values
+    with pytest.raises(UserError, match=rf"{path}: demo_0: .*{complaint}"):
+        convert(path, tmp_path / out, ConvertOptions(fps=10))
+    assert not (tmp_path / out).exists()

@@ -260,3 +260,16 @@ def test_a_linked_lock_does_not_empty_its_target(tmp_path: Path) -> None:
     with pytest.raises((RunError, UserError)):
         RobomimicWriter(tmp_path / "out.hdf5", env_args={})
     assert precious.read_text() == "mine"
+
+
+def test_an_attribute_of_a_damaged_type_is_an_error(
+    make_file: MakeFile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make_file()
+    content = bytearray(path.read_bytes())
+    name = content.index(b"total\0\0\0")  # the type of its value comes next, its version in the upper half
+    assert content[name + 8] == 0x10
+    content[name + 8] = 0xF0
+    path.write_bytes(content)
+    assert main(["data", "check", str(path)]) == 2
+    assert "attribute 'total' cannot be read" in " ".join(capsys.readouterr().out.split())

@@ -207,7 +207,8 @@ class Browser:
             message = self._receive(until)
             if message.get("id") == number:
                 assert "error" not in message, f"{method}: {message.get('error')}"
-                return message["result"]
+                result: dict[str, Any] = message["result"]
+                return result
             self._notice(message)
 
     def _receive(self, until: float) -> dict[str, Any]:
@@ -218,7 +219,8 @@ class Browser:
             assert part, "the browser has gone"
             self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\0")
-        return json.loads(line)
+        message: dict[str, Any] = json.loads(line)
+        return message
 
     def _notice(self, message: dict[str, Any]) -> None:
         handlers: dict[str, Callable[[dict[str, Any]], None]] = {

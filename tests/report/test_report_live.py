@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -133,3 +134,34 @@ def test_watching_serves_beside_the_training_and_ends_with_it(copy_run: Callable
         get_soon(port, "BEACON report", process)
         assert os.getpriority(os.PRIO_PROCESS, process.pid) >= 10
     assert process.poll() is not None
+
+
+def test_readers_that_go_away_leave_no_words(
+    served: tuple[LiveServer, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    server, _ = served
+    for request in (
+        b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ):
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", server.server_address[1])) as reader:
+                reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+                reader.send(request)
+    assert "BEACON report" in get(server.address)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_other_failures_are_one_line(
+    served: tuple[LiveServer, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, _ = served
+    for error, said in (
+        (BrokenPipeError(), ""),
+        (KeyError("x"), "beacon: warning: a request failed (KeyError)\n"),
+    ):
+        try:
+            raise error
+        except Exception:
+            server.handle_error(None, None)
+        assert capsys.readouterr().err == said

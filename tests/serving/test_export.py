@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -181,3 +183,13 @@ def _save(folder: Path, policy: TrainedPolicy, config: PolicyConfig, spec: Obser
             },
         },
     )
+
+
+def test_what_a_killed_export_left_is_removed(run: Path, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    left = tmp_path / f".exported.{ended.pid}.partial"
+    left.mkdir()
+    (left / "policy.safetensors").write_bytes(b"half")
+    export_policy(run, tmp_path / "exported", ExportOptions())
+    assert [path.name for path in tmp_path.iterdir()] == ["exported"]

@@ -38,3 +38,13 @@ def test_help_and_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         generate.main(["juggle", "--out", str(tmp_path / "x.hdf5")])
     with pytest.raises(UserError, match="no run folder"):
         evaluate.main([str(tmp_path / "absent"), "--task", "lift"])
+
+
+def test_seeds_below_zero_are_one_line(tmp_path: Path) -> None:
+    out = tmp_path / "x.hdf5"
+    with pytest.raises(UserError, match="--seed is -1; it must be at least 0"):
+        generate.main(["lift", "--out", str(out), "--seed", "-1"])
+    for option in ("--seed", "--policy-seed"):
+        with pytest.raises(UserError, match=f"{option} is -1; it must be at least 0"):
+            evaluate.main(["beacon.sim.policies:random_small", "--task", "lift", option, "-1"])
+    assert list(tmp_path.iterdir()) == []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from beacon.data import RobomimicWriter
 
@@ -44,7 +46,10 @@ def make_dataset(
                 action[-1] = 1.0 if step > steps // 2 else -1.0
                 actions.append(action)
                 hand = hand + way / 4 * 0.6
-            obs = {camera: np.array(images), "robot0_eef_pos": np.array(positions, np.float32)}
+            obs: dict[str, NDArray[Any]] = {
+                camera: np.array(images),
+                "robot0_eef_pos": np.array(positions, np.float32),
+            }
             placements = json.dumps({"square": [*goal, 0.0]})
             writer.add_episode(
                 None, np.array(actions, np.float32), obs, attributes={"placements": placements}

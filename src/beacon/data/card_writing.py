@@ -25,6 +25,8 @@ def propose_card(reader: DatasetReader, path: Path | None = None) -> Card:
         reader: the dataset.
         path: what the card says for it, default: where it is.
     """
+    if not reader.episode_names:
+        raise UserError(f"{reader.path} holds no demonstrations")
     episode = reader.episode_names[0]
     keys = reader.observation_keys(episode)
     cameras = {_short(key): key for key, info in keys.items() if looks_like_camera(key, info)}
@@ -57,7 +59,9 @@ def card_with_comments(reader: DatasetReader, path: Path | None = None) -> str:
         shape = "×".join(map(str, info.shape[1:])) or "1"
         lines.append(f"#   {printable(name.removeprefix(OBSERVATION))}: {shape} {info.dtype}")
         width = int(np.prod(info.shape[1:], dtype=np.int64))
-        if len(info.shape) > 2 or info.dtype.kind not in "biuf" or width > WIDEST:
+        if len(info.shape) not in (1, 2) or 0 in info.shape:
+            continue
+        if info.dtype.kind not in "biuf" or width > WIDEST:
             continue
         values = reader.read(episode, name).reshape(info.shape[0], -1)
         names = reader.dimension_names(name) or [""] * width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from beacon.data.decisions import read_decisions
 from beacon.data.episodes import Episode
+from beacon.data.errors import printable
 from beacon.data.formats import create_dataset, open_dataset
 from beacon.data.formats.base import (
     ACTIONS,
@@ -60,7 +62,7 @@ def convert(source: str | Path, out: str | Path, options: ConvertOptions | None 
             names = [name for name in names if name not in dropped]
             if not names:
                 raise UserError(f"{options.decisions}: every demonstration of {source} was dropped")
-        with create_dataset(out, write_options(reader, options)) as writer:
+        with create_dataset(out, write_options(reader, options)) as writer, _naming(source):
             written = {
                 name: writer.add(ep) for name, ep in zip(names, read_episodes(reader, names), strict=True)
             }
@@ -69,6 +71,15 @@ def convert(source: str | Path, out: str | Path, options: ConvertOptions | None 
                 if kept and key != options.mask:
                     writer.set_mask(key, kept)
     return len(written)
+
+
+@contextmanager
+def _naming(source: Path) -> Iterator[None]:
+    """Complaints inside are about this dataset."""
+    try:
+        yield
+    except UserError as error:
+        raise error if str(source) in str(error) else UserError(f"{source}: {error}") from None
 
 
 def write_options(reader: DatasetReader, options: ConvertOptions) -> WriteOptions:
@@ -118,8 +129,15 @@ def _episode(name: str, arrays: dict[str, Any], attributes: Mapping[str, Any]) -
     if ACTIONS not in arrays:
         raise UserError(f"{name}: no actions")
     actions = arrays.pop(ACTIONS)
+    if np.ndim(actions) != 2 or 0 in actions.shape or actions.dtype.kind not in "biuf":
+        raise UserError(f"{name}: actions are {actions.dtype} of shape {actions.shape}, not numbers (T, A)")
     obs = {n.removeprefix(OBSERVATION): arrays.pop(n) for n in list(arrays) if n.startswith(OBSERVATION)}
     steps = len(actions)
+    for key, values in obs.items():
+        if not np.ndim(values) or len(values) != steps:
+            raise UserError(
+                f"{name}: '{printable(key)}' has shape {np.shape(values)}, but there are {steps} actions"
+            )
 
     def series(key: str) -> Any:
         array = arrays.get(key)

@@ -18,7 +18,7 @@ import numpy as np
 
 from beacon import __version__
 from beacon.errors import RunError, UserError
-from beacon.files import sync, writing
+from beacon.files import remove_leftovers, sync, writing
 from beacon.policy import load_policy, save_policy
 from beacon.policy.checkpoint import find_checkpoint, read_description
 from beacon.policy.trained import TrainedPolicy
@@ -64,6 +64,7 @@ def export_policy(run: Path, out: Path, options: ExportOptions) -> dict[str, Any
     temporary = out.with_name(f".{out.name}.{os.getpid()}.partial")
     report: dict[str, Any] = {"sha256": provenance["policy_sha256"]}
     with writing(out):
+        remove_leftovers(out, ".partial")
         try:
             temporary.mkdir(parents=True)
             save_policy(

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from beacon.analysis import paired_test, wilson
-from beacon.errors import RunError, UserError
+from beacon.errors import UserError
+from beacon.files import write_bytes
 from beacon.randomness import episode_seed
 from beacon.sim.attempts import in_order
 from beacon.sim.batch import EpisodeResult, run_batch
@@ -51,6 +52,9 @@ class EvaluateConfig:
             raise UserError(f"--episodes is {self.episodes}; it must be at least 1")
         if self.workers < 1:
             raise UserError(f"--workers is {self.workers}; it must be at least 1")
+        for name, seed in (("seed", self.seed), ("policy-seed", self.policy_seed)):
+            if seed < 0:
+                raise UserError(f"--{name} is {seed}; it must be at least 0")
         if self.region not in REGIONS:
             raise UserError(f"there is no region '{self.region}'; take one of {', '.join(REGIONS)}")
 
@@ -252,10 +256,4 @@ def read_result(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write atomically."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(content, indent=1) + "\n")
-        temporary.replace(path)
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror}") from error
+    write_bytes(path, (json.dumps(content, indent=1) + "\n").encode())

@@ -49,6 +49,8 @@ class GenerateConfig:
             raise UserError(f"--demos is {self.demos}; it must be at least 1")
         if self.workers < 1:
             raise UserError(f"--workers is {self.workers}; it must be at least 1")
+        if self.seed < 0:
+            raise UserError(f"--seed is {self.seed}; it must be at least 0")
         if self.region not in REGIONS:
             raise UserError(f"there is no region '{self.region}'; take one of {', '.join(REGIONS)}")
         if self.mimic is not None and self.replay is not None:

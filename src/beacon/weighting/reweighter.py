@@ -159,7 +159,13 @@ class Reweighter(WeightView):
         seen_losses, seen_d = new_losses, d
         if self.config.granularity == "demo":
             seen_losses, seen_d = self._samples.demo_means(new_losses), self._samples.demo_means(d)
-        costs = seen_losses + self._strengths.lambda_d * seen_d
+        with np.errstate(over="ignore"):
+            costs = seen_losses + self._strengths.lambda_d * seen_d
+        if not np.isfinite(costs).all():
+            raise ValueError(
+                f"losses: of up to {np.abs(seen_losses).max():.3g}, with discrepancies of up to "
+                f"{seen_d.max():.3g}, they overflow; divide them (loss_scale=...)"
+            )
         problem = self._problem(costs, float(capacity))
         weights = self.config.solver.solve(
             problem, self._state.weights, self.refresh_count, self.planned_refreshes

@@ -206,7 +206,14 @@ class RobomimicReader(DatasetReader):
                 continue
             frames += actions.shape[0]
             problems += check_count(said, actions.shape[0], episode)
-        total = plain_value(safety.attribute(self._data, "total"))
+        try:
+            total = plain_value(safety.attribute(self._data, "total"))
+        except HDF5_ERRORS as error:
+            reason = printable(" ".join(str(error).split()))
+            return [
+                *problems,
+                Problem("error", f"attribute 'total' cannot be read, the file is damaged ({reason})"),
+            ]
         if total is not None and not isinstance(total, int):
             problems.append(
                 Problem("warning", f"attribute 'total' is not a whole number but {short_text(total)}")

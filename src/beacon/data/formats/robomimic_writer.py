@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.data.episodes import Episode
-from beacon.data.errors import listing
+from beacon.data.errors import listing, printable
 from beacon.data.formats.base import DatasetWriter
 from beacon.data.formats.hdf5_output import create_hdf5
 from beacon.data.formats.robomimic_attributes import episode_order
@@ -125,7 +125,7 @@ class RobomimicWriter(DatasetWriter):
         if name is None:
             name = f"demo_{1 + max((episode_order(n)[1] for n in self._names), default=-1)}"
         if episode_order(name)[0]:
-            raise ValueError(f"'{name}': demonstrations are called demo_<number>")
+            raise UserError(f"'{printable(name)}': demonstrations are called demo_<number>")
         if name in self._names:
             raise ValueError(f"{self.path}: '{name}' was written already")
         arrays = _arrays(name, episode)
@@ -239,7 +239,7 @@ def _arrays(name: str, episode: Episode) -> dict[str, NDArray[Any]]:
     """All arrays of a demonstration by their place in the file, checked to have one length."""
     arrays: dict[str, NDArray[Any]] = {"actions": np.asarray(episode.actions)}
     if arrays["actions"].ndim != 2 or len(arrays["actions"]) == 0:
-        raise ValueError(f"{name}: actions of shape {arrays['actions'].shape}, needed (T, A) with T > 0")
+        raise UserError(f"{name}: actions of shape {arrays['actions'].shape}, needed (T, A) with T > 0")
     arrays |= {f"obs/{key}": np.asarray(array) for key, array in episode.obs.items()}
     for key in ("states", "rewards", "dones"):
         array = getattr(episode, key)
@@ -248,6 +248,8 @@ def _arrays(name: str, episode: Episode) -> dict[str, NDArray[Any]]:
     length = len(arrays["actions"])
     for key, array in arrays.items():
         if array.ndim == 0 or len(array) != length:
-            raise ValueError(f"{name}: '{key}' has shape {array.shape}, but there are {length} actions")
+            raise UserError(
+                f"{name}: '{printable(key)}' has shape {array.shape}, but there are {length} actions"
+            )
     # Extra arrays need not run over time: MimicGen's src_demo_inds has one entry a subtask.
     return arrays | {key: np.asarray(array) for key, array in episode.extra.items()}

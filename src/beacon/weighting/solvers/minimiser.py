@@ -23,7 +23,7 @@ import numpy as np
 from beacon.weighting.objective import sign
 from beacon.weighting.problem import WeightProblem, Weights
 from beacon.weighting.solvers.base import SOLVERS, Solver
-from beacon.weighting.solvers.projection import clamp_budget, clip, find_shift
+from beacon.weighting.solvers.projection import clamp_budget, clip, find_shift, project_shifted
 from beacon.weighting.validation import Vector
 
 TOLERANCE = 1e-9  # of the cap t
@@ -103,12 +103,18 @@ class _BoundedProblem:
     def solve(self, cap: float) -> ConvexSolution:
         """The best weights that do not exceed ``cap``."""
         double = 2.0 * self.problem.strengths.lambda_2
-        free = -self.problem.costs / double  # the unconstrained minimiser at ν = 0 and λ1 = 0
+        with np.errstate(over="ignore"):
+            free = -self.problem.costs / double  # the unconstrained minimiser at ν = 0 and λ1 = 0
         threshold = self.problem.strengths.lambda_1 / double
+        if not np.isfinite(free).all():
+            raise ValueError(
+                f"losses: costs of up to {np.abs(self.problem.costs).max():.3g} overflow beside lambda_2 = "
+                f"{self.problem.strengths.lambda_2:.3g}; divide them (loss_scale=...)"
+            )
         upper = np.minimum(self.problem.upper, cap)
         if threshold == 0.0:
-            shift = find_shift(free, self.problem.budget, self.problem.lower, upper)
-            return ConvexSolution(clip(free - shift, self.problem.lower, upper), cap, -double * shift)
+            q, shift = project_shifted(free, self.problem.budget, self.problem.lower, upper)
+            return ConvexSolution(q, cap, -double * shift)
         middle = clip(self.problem.p0, self.problem.lower, upper)
         # Halves of no width are constant (with p0 = 0 that is the lower half of every source sample).
         below = np.flatnonzero(middle > self.problem.lower)
@@ -121,8 +127,9 @@ class _BoundedProblem:
             return ConvexSolution(q, cap, 0.0)
         # Σq = Σ lower + Σ (lower half − its low end) + Σ (upper half − its low end)
         budget = self.problem.budget - float(self.problem.lower.sum()) + float(lows.sum())
-        shift = find_shift(points, min(max(budget, float(lows.sum())), float(highs.sum())), lows, highs)
-        parts = clip(points - shift, lows, highs) - lows
+        budget = min(max(budget, float(lows.sum())), float(highs.sum()))
+        parts, shift = project_shifted(points, budget, lows, highs)
+        parts -= lows
         q[below] += parts[: below.size]
         q[above] += parts[below.size :]
         return ConvexSolution(clip(q, self.problem.lower, upper), cap, -double * shift)

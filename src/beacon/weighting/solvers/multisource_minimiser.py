@@ -25,6 +25,7 @@ import numpy as np
 
 from beacon.weighting.objective import TARGET
 from beacon.weighting.problem import WeightProblem, Weights, domain_scale
+from beacon.weighting.solvers.far_apart import is_close, restore_budget
 from beacon.weighting.solvers.minimiser import minimise
 from beacon.weighting.solvers.projection import clip, soft_threshold
 from beacon.weighting.validation import Ids, Vector
@@ -64,6 +65,8 @@ def minimise_several(problem: WeightProblem) -> Weights:
         )
         for share, samples in zip(w, members, strict=True):
             q[samples] = minimise(_part(problem, samples, share * mass)).q
+    if not is_close(float(q.sum()), problem.budget):  # costs so far apart that the shares were rounded
+        q = restore_budget(q, problem.budget, problem.lower, problem.upper)
     scale = domain_scale(w, source)
     q_tilde = np.divide(q, scale, out=np.zeros_like(q), where=scale > 0)
     return Weights(q, w, q_tilde, within.multiplier)

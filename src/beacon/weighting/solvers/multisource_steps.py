@@ -19,7 +19,7 @@ from beacon.weighting.objective import (
     within_domain_gradient,
 )
 from beacon.weighting.problem import WeightProblem, Weights, domain_scale
-from beacon.weighting.solvers.projection import apply_shift, clamp_budget, clip, find_shift, project_simplex
+from beacon.weighting.solvers.projection import clamp_budget, clip, project_shifted, project_simplex
 
 if TYPE_CHECKING:
     from beacon.weighting.solvers.steps import Steps
@@ -67,7 +67,6 @@ def multisource_steps(
         if options.cap == "box":
             upper = np.where(scale > 0, problem.upper, 0.0)
         q = scale * q_tilde
-        shift = find_shift(q, clamp_budget(problem.budget, lower, upper), lower, upper)
-        q = apply_shift(q, shift, lower, upper)
+        q, shift = project_shifted(q, clamp_budget(problem.budget, lower, upper), lower, upper)
         q_tilde = np.divide(q, scale, out=np.zeros_like(q), where=scale > 0)
     return Weights(q, w, q_tilde, shift)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from beacon.weighting.chunks import map_chunks
+from beacon.weighting.solvers.far_apart import is_close, project_far_apart
 from beacon.weighting.validation import Vector, refuse
 
 SORTABLE = 4096  # coordinates that are sorted; of more than these, as many are sampled
@@ -51,8 +52,31 @@ def project_budget(
     array([1.5, 0.4, 0.1])
     """
     point, lo, hi = _problem(x, lower, upper)
-    budget = clamp_budget(budget, lo, hi)
-    return apply_shift(point, find_shift(point, budget, lo, hi), lo, hi, out)
+    if out is None or not np.may_share_memory(point, out):
+        return project_shifted(point, clamp_budget(budget, lo, hi), lo, hi, out)[0]
+    out[...] = project_shifted(point, clamp_budget(budget, lo, hi), lo, hi)[0]
+    return out
+
+
+def project_shifted(
+    x: Vector, budget: float, lower: Vector, upper: Vector, out: Vector | None = None
+) -> tuple[Vector, float]:
+    """The projection ``clip(x − ν, lower, upper)`` and ν, for a budget that is feasible.
+
+    Args:
+        x: finite numbers, shape (N,).
+        budget: the sum.
+        lower: the box, shape (N,).
+        upper: the box.
+        out: where to write the result; not ``x``.
+    """
+    result = np.empty_like(x) if out is None else out
+    with np.errstate(over="ignore", invalid="ignore"):  # then the sum is wrong, and that is noticed
+        shift = find_shift(x, budget, lower, upper)
+        apply_shift(x, shift, lower, upper, result)
+    if not is_close(_total(result), budget):  # rounding has lost the shift
+        result[...], shift = project_far_apart(x, budget, lower, upper, find_shift)
+    return result, shift
 
 
 def project_simplex(x: ArrayLike, total: float = 1.0, lower: float = 0.0) -> Vector:
@@ -251,7 +275,8 @@ def _problem(x: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Vector, 
 
 
 def _is_sound(x: Vector, lower: Vector, upper: Vector) -> bool:
-    return math.isfinite(float(x.sum())) and bool((lower <= upper).all())
+    with np.errstate(over="ignore", invalid="ignore"):  # of huge numbers, which are looked at one by one then
+        return math.isfinite(float(x.sum())) and bool((lower <= upper).all())
 
 
 def _complain(x: Vector, lower: Vector, upper: Vector) -> None:

@@ -12,7 +12,7 @@ from beacon.weighting.chunks import map_chunks
 from beacon.weighting.objective import capacity_push, weight_gradient
 from beacon.weighting.problem import WeightProblem, Weights
 from beacon.weighting.solvers.base import SOLVERS, Solver
-from beacon.weighting.solvers.projection import apply_shift, clamp_budget, clip, find_shift
+from beacon.weighting.solvers.projection import clamp_budget, clip, project_shifted
 from beacon.weighting.validation import Vector, is_non_negative, require
 
 Projection = Literal["clip", "direct"]
@@ -129,7 +129,5 @@ def stochastic_steps(
             out[part] = gradient
 
         map_chunks(step, q.size)
-        shift = find_shift(stepped, budget, lower, upper)
-        q = apply_shift(stepped, shift, lower, upper, out=stepped)
-        stepped, spare = spare, stepped
+        q, shift = project_shifted(stepped, budget, lower, upper, out=spare)
     return q, shift

@@ -1,0 +1,104 @@
+"""``python -m soak``: try all campaigns for so many minutes, print a table, write docs/reliability.md.
+
+Exit code: 0 if everything held, 1 if something failed, 2 if the soak itself could not be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+from beacon.errors import UserError
+from soak.campaign import Campaign, run
+from soak.ledger import ROOT, Ledger, Origin
+from soak.page import format_line, write_page
+
+# One thread each: results are compared to the bit, and several soaks may share a machine.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+
+def campaigns() -> list[type[Campaign]]:
+    """All of them, in the order of the table."""
+    from soak.configurations import Configurations
+    from soak.data import Data
+    from soak.kills import Kills
+    from soak.long_run import LongRun
+    from soak.numbers import Numbers
+    from soak.servers import Servers
+    from soak.storage import Storage
+
+    return [Kills, Storage, Data, Configurations, Servers, Numbers, LongRun]
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=20.0, help="in all; default 20")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed makes the same attempts")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="campaigns to try")
+    parser.add_argument("--attempts", type=int, default=None, help="at most so many of each campaign")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "soak", help="folder for its files")
+    parser.add_argument("--page", type=Path, default=None, help="the page to write from all ledgers")
+    parser.add_argument("--again", action="store_true", help="forget what was tried so far")
+    return parser.parse_args(words)
+
+
+def main(words: list[str]) -> int:
+    """See the head of this file."""
+    asked = parse(words)
+    known = {campaign.name: campaign for campaign in campaigns()}
+    if unknown := [name for name in asked.only if name not in known]:
+        raise UserError(f"--only {unknown[0]}: choose of {', '.join(known)}")
+    chosen = [known[name] for name in asked.only] or list(known.values())
+    origin = Origin.here(asked.seed)
+    work: Path = asked.work.resolve()
+    ledgers = []
+    end = time.monotonic() + 60 * asked.minutes
+    shares = sum(campaign.share for campaign in chosen)
+    for campaign in chosen:
+        ledger = Ledger.load(work / f"{campaign.name}.json", origin)
+        if asked.again:
+            ledger = Ledger(ledger.file, origin)
+        # What a campaign does not need of its share is left to those after it.
+        until = time.monotonic() + (end - time.monotonic()) * campaign.share / shares
+        shares -= campaign.share
+        _try(campaign, ledger, work, until, asked.attempts)
+        ledgers.append(ledger)
+        print(format_line(campaign, ledger), flush=True)
+    if asked.page is not None:
+        write_page(asked.page, work, list(known.values()))
+    return 1 if any(ledger.failed for ledger in ledgers) else 0
+
+
+def _try(campaign: type[Campaign], ledger: Ledger, work: Path, until: float, attempts: int | None) -> None:
+    seen = len(ledger.problems)
+
+    def notify(now: Ledger) -> None:
+        nonlocal seen
+        for problem in now.problems[seen:]:
+            print(f"{campaign.name}: {problem}", file=sys.stderr, flush=True)
+        seen = len(now.problems)
+
+    if ledger.next == 0:  # baselines of other code, or of another folder, are none
+        shutil.rmtree(work / campaign.name, ignore_errors=True)
+    if not ledger.complete:
+        with campaign(work / campaign.name) as prepared:
+            run(prepared, ledger, until=until, at_most=attempts, notify=notify)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except UserError as error:
+        print(f"soak: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("soak: interrupted; the same command goes on", file=sys.stderr)
+        sys.exit(130)

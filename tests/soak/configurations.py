@@ -1,0 +1,128 @@
+"""Hostile command lines, config.yaml files and run folders: the answer is success or one line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import yaml
+from report_runs import write_evaluation
+
+from soak import jobs
+from soak.campaign import Attempt, Campaign, Randomness
+from soak.command_lines import Template, templates
+from soak.detached import Detached
+from soak.mutations import STRUCTURED, mutate_bytes, mutate_dataset, mutate_tree
+from soak.sandbox import Said, Worker, context, run_cli
+
+LONGEST = 60.0  # seconds of a processor
+# What is asked of a run folder with a damaged file.
+QUESTIONS: tuple[tuple[str, ...], ...] = (
+    ("train", "--resume", "--out", "{run}"),
+    ("verify", "{run}"),
+    ("weights", "{run}"),
+    ("report", "{run}", "--map", "none"),
+    ("export", "{run}", "{out}/exported"),
+    ("compare", "{run}", "{run}"),
+)
+FINDINGS = {"verify": 1, "compare": 3, "doctor": 1}  # exit codes that say what was found, not what went wrong
+
+
+class Configurations(Campaign):
+    """Of three attempts, one is a command line, one a config.yaml, one another file of a run folder."""
+
+    name = "configurations"
+    what = (
+        "random and hostile option values of every verb, config.yaml files and other files of run "
+        "folders with bytes or values changed: success, or one line with exit code 2 (1 where a file "
+        f"cannot be written), within {LONGEST:g} s of a processor"
+    )
+    unit = "configurations"
+    share = 0.15
+    planned = 5_000
+
+    def prepare(self) -> None:
+        """Train a tiny run to work on."""
+        context(simulation=not self.small)
+        self._data, self._run = self.folder / "data", self.folder / "sound" / "run"
+        if not (self._data / "real.hdf5").exists():
+            jobs.make_data(self._data)
+        if not (self._run / "eval").exists():
+            shutil.rmtree(self._run.parent, ignore_errors=True)
+            self._run.parent.mkdir(parents=True)
+            job = next(job for job in jobs.training_jobs(self._data) if job.name == "train beacon")
+            last = Detached(job.work, self._run.parent, log=self.folder / "log.txt").end()
+            if last.code != 0:
+                raise RuntimeError(f"the run fails without any damage: {last.end}")
+            write_evaluation(self._run, [1, 0, 1, 1])
+        self._pipe = self.folder / "pipe"
+        if not self._pipe.exists():
+            os.mkfifo(self._pipe)
+        self._templates = templates(simulation=not self.small)
+        self._worker = Worker(seconds=300.0, cpu_seconds=LONGEST, calls=100)
+
+    def attempt(self, number: int, rng: Randomness) -> Attempt:
+        """Ask one thing."""
+        out = self.folder / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(self._run, out / "damaged")
+        if number % 3 == 0:
+            template: Template = self._templates[int(rng.integers(len(self._templates)))]
+            words, how = template.draw(rng), "command line"
+        else:
+            how = _damage(out / "damaged", rng, config=number % 3 == 1)
+            words = list(QUESTIONS[int(rng.integers(len(QUESTIONS)))])
+        answer = self._worker.call(_ask, self._fill(words, out), out)
+        problem = answer.problem or _wrong(answer.value, words)
+        if problem is None:
+            return Attempt(1, measured={"memory (MB)": answer.memory})
+        kept = self.folder / "failures" / str(number)
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(out, kept, symlinks=True, ignore_dangling_symlinks=True)
+        return Attempt(1, f"{how}: beacon {' '.join(words)[:600]!r}: {problem}")
+
+    def _fill(self, words: list[str], out: Path) -> list[str]:
+        folders = {"data": self._data, "run": out / "damaged", "out": out, "pipe": self._pipe}
+        for name, folder in folders.items():
+            words = [word.replace(f"{{{name}}}", str(folder)) for word in words]
+        return words
+
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.close()
+
+
+def _ask(words: list[str], folder: Path) -> Said:
+    """A command line in a folder, where relative paths lead."""
+    os.chdir(folder)
+    return run_cli(words)
+
+
+def _damage(run: Path, rng: Randomness, *, config: bool) -> str:
+    """Change a file of a run; says which."""
+    if config:
+        file = run / "config.yaml"
+        if rng.random() < 0.7:
+            tree = mutate_tree(yaml.safe_load(file.read_text()), rng)
+            file.write_text(yaml.safe_dump(tree, allow_unicode=bool(rng.integers(2))))
+        else:
+            file.write_bytes(mutate_bytes(file.read_bytes(), rng))
+        return "config.yaml"
+    files = sorted(file for file in run.rglob("*") if file.is_file() and file.name != "config.yaml")
+    # Small and structured files are where the branches are.
+    files += 3 * [file for file in files if file.suffix in STRUCTURED or file.name == "last"]
+    return mutate_dataset(files[int(rng.integers(len(files)))], rng)
+
+
+def _wrong(said: Said, words: list[str]) -> str | None:
+    """What is wrong with an answer."""
+    if "Traceback" in said.err or "Traceback" in said.out:
+        return said.end
+    if said.code == 0 or (said.code == FINDINGS.get(words[0]) and not said.err):
+        return None
+    if said.code == 2 and words[:2] == ["data", "check"] and not said.err:
+        return None
+    if said.one_line and (said.code == 2 or (said.code == 1 and "cannot write" in said.err)):
+        return None
+    return said.end

@@ -1,0 +1,144 @@
+"""Hundreds of thousands of steps: memory and file handles stay flat, logs bounded and readable."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from beacon.runs.metrics import read_metrics
+from soak import jobs
+from soak.campaign import Attempt, Campaign, Randomness
+
+STEPS, SLICE, EPOCH, LOG_EVERY = 200_000, 1_000, 100, 20
+PATIENCE = 600.0  # seconds without a new line of metrics
+MORE_MEMORY = 24.0  # MB that a slice may have more than the first one of its process
+BYTES_A_LINE = 400  # of metrics.jsonl
+OTHER_BYTES = 40_000_000  # of everything else in the run folder, at the end
+
+
+class LongRun(Campaign):
+    """Each attempt watches one slice of a run that goes on between the attempts; resumed, it goes on, too."""
+
+    name = "long-run"
+    what = (
+        f"a tiny model for {STEPS:,} steps, looked at every {SLICE:,}: memory and file handles of the "
+        "process stay what they were, metrics are readable while it writes, logs stay bounded"
+    )
+    unit = f"slices of {SLICE:,} steps"
+    share = 0.15
+    planned = STEPS // SLICE
+
+    def prepare(self) -> None:
+        """Start or resume the run."""
+        data = self.folder / "data"
+        if not (data / "real.hdf5").exists():
+            jobs.make_data(data)
+        self._run = self.folder / "run"
+        words = (
+            *("train", "--resume", "--out", str(self._run), "--source", str(data / "sim.hdf5")),
+            *("--target", str(data / "real.hdf5"), "--steps", str(STEPS), "--steps-per-epoch", str(EPOCH)),
+            *(
+                "--checkpoint-every",
+                "20",
+                "--log-every",
+                str(LOG_EVERY),
+                "--batch-size",
+                "2",
+                "--device",
+                "cpu",
+            ),
+            *(
+                "--threads",
+                "1",
+                "--policy.obs-steps",
+                "1",
+                "--policy.horizon",
+                "4",
+                "--policy.action-steps",
+                "2",
+            ),
+            *("--policy.encoder.widths", "4", "4", "4", "4", "--policy.encoder.keypoints", "2"),
+            *("--policy.encoder.group-channels", "4", "--policy.encoder.output-stride", "8"),
+            *("--policy.denoiser", "mlp", "--policy.mlp-width", "16", "--policy.mlp-blocks", "1"),
+            *("--policy.train-timesteps", "20", "--policy.sampling-steps", "10", "--policy.draws", "1"),
+        )
+        self._log = (self.folder / "log.txt").open("wb")
+        code = "from beacon.cli.main import entry; entry()"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code, *words], stdout=self._log, stderr=self._log
+        )
+        self._first: tuple[float, int] | None = None
+
+    def close(self) -> None:
+        """Interrupt the run; it goes on with the next soak."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        self._process.wait()
+        self._log.close()
+
+    def attempt(self, number: int, rng: Randomness) -> Attempt:
+        """Wait for the end of a slice, and look."""
+        wanted = (number + 1) * SLICE
+        seen, changed = -1, time.monotonic()
+        while (step := self._step()) < wanted:
+            if step != seen:
+                seen, changed = step, time.monotonic()
+            if self._process.poll() is not None:
+                step = self._step()
+                if step < wanted or self._process.returncode != 0:
+                    last = (self.folder / "log.txt").read_text(errors="replace")[-500:]
+                    return Attempt(1, f"the run ended at step {step} with {self._process.returncode}: {last}")
+                break
+            if time.monotonic() - changed > PATIENCE:
+                return Attempt(1, f"no step after {step} for {PATIENCE:g} s")
+            time.sleep(0.5)
+        return self._look(wanted)
+
+    def _step(self) -> int:
+        """The newest step that was logged, from the end of the file alone."""
+        try:
+            with (self._run / "metrics.jsonl").open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
+                lines = file.read().split(b"\n")[1:-1]
+        except OSError:
+            return 0
+        return max((int(json.loads(line)["step"]) for line in lines), default=0)
+
+    def _look(self, step: int) -> Attempt:
+        log = read_metrics(self._run / "metrics.jsonl")
+        if log.damaged > 1 or len(log.train) < step // LOG_EVERY:  # the last line may be half written
+            return Attempt(1, f"step {step}: {log.damaged} unreadable lines, {len(log.train)} readable ones")
+        size = (self._run / "metrics.jsonl").stat().st_size
+        lines = len(log.train) + len(log.refreshes)
+        others = sum(path.stat().st_size for path in _files(self._run)) - size
+        if size > BYTES_A_LINE * 3 * lines or others > OTHER_BYTES:
+            return Attempt(1, f"step {step}: metrics.jsonl of {size:,} bytes, {others:,} bytes beside it")
+        measured = {"steps": float(step), "run folder (MB)": (size + others) / 1e6}
+        now = _resources(self._process.pid)
+        if now is None:  # it has just ended
+            return Attempt(1, measured=measured)
+        first = self._first = self._first or now
+        if now[0] > first[0] + MORE_MEMORY or now[1] > first[1] + 2:
+            return Attempt(1, f"step {step}: {now[0]:.0f} MB and {now[1]} handles, at first {first}")
+        measured |= {"memory (MB)": now[0], "file handles": float(now[1])}
+        return Attempt(1, measured=measured | {"memory more than at first (MB)": now[0] - first[0]})
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def _resources(process: int) -> tuple[float, int] | None:
+    """Resident memory in MB, and open descriptors."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+        handles = len(list(Path(f"/proc/{process}/fd").iterdir()))
+    except OSError:
+        return None
+    lines = [line for line in status.splitlines() if line.startswith("VmRSS")]
+    return (int(lines[0].split()[1]) / 1024, handles) if lines else None
