@@ -123,7 +123,7 @@ def resumes(config: TrainConfig, folder: Path) -> bool:
 def difference_from_cpu(config: TrainConfig, folder: Path) -> float:
     """The largest relative difference of the first losses from the CPU's, both in float32."""
     short = replace(config, optimization=replace(config.optimization, steps=4, steps_per_epoch=2))
-    losses = []
+    losses: list[list[float]] = []
     for device in (config.run.device, "cpu"):
         run = folder / f"first-{device}"
         train(replace(short, run=replace(short.run, device=device, precision="float32")), run)

@@ -42,7 +42,8 @@ class Inputs:
     def _mapped(self, file: Path, columns: int) -> NDArray[np.float32]:
         if not file.exists():
             rng = np.random.default_rng(columns)
-            table = np.lib.format.open_memmap(file, "w+", np.float32, (self.count, columns))
+            shape = (self.count, columns)
+            table = np.lib.format.open_memmap(file, "w+", np.float32, shape)  # type: ignore[no-untyped-call]
             for start in range(0, self.count, PIECE):
                 part = table[start : start + PIECE]
                 part[:] = rng.standard_normal(part.shape, np.float32)

@@ -195,7 +195,8 @@ def _into_ball(offset: torch.Tensor, radius: float) -> torch.Tensor:
         length = vector_length(offset)
         return offset if length <= radius else offset * (radius / length)
     # On a GPU no step waits for the length.
-    return offset * (radius / offset.norm().clamp_min(radius))
+    inside: torch.Tensor = offset * (radius / offset.norm().clamp_min(radius))
+    return inside
 
 
 def vector_length(vector: torch.Tensor) -> float:
