@@ -13,7 +13,7 @@ from beacon.errors import UserError
 from beacon.sim.arrays import Array
 from beacon.sim.policies import Policy, act_rows
 from beacon.sim.rollout import stack_frames
-from beacon.sim.world import Episode, InitialState, World
+from beacon.sim.simulation import InitialState, SimulatedWorld
 
 IMAGE_KEY = "agentview_image"
 READINGS = ("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos")
@@ -49,8 +49,10 @@ def stretches(flags: Array) -> list[list[int]]:
 class _Runner:
     """One episode and the observations that its policy still remembers."""
 
-    def __init__(self, world: World, initial: InitialState, policy: Policy, keep_states: bool) -> None:
-        self.episode = Episode(world)
+    def __init__(
+        self, world: SimulatedWorld, initial: InitialState, policy: Policy, keep_states: bool
+    ) -> None:
+        self.episode = world.episode()
         self.episode.reset(initial)
         self.result = EpisodeResult(initial)
         self.keep_states = keep_states
@@ -84,7 +86,7 @@ class _Runner:
 
 
 def run_batch(
-    world: World,
+    world: SimulatedWorld,
     policy: Policy,
     states: Sequence[InitialState],
     rows: Sequence[int],
@@ -113,7 +115,7 @@ def run_batch(
     return [runner.result for runner in runners]
 
 
-def check_policy(policy: Policy, world: World) -> None:
+def check_policy(policy: Policy, world: SimulatedWorld) -> None:
     """Refuse a policy that asks for what the simulator does not give."""
     known = {IMAGE_KEY, *READINGS}
     unknown = [key for key in policy.observation_keys if key not in known]

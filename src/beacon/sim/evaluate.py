@@ -22,8 +22,8 @@ from beacon.sim.batch import EpisodeResult, run_batch
 from beacon.sim.domains import Domain, resolve_domain
 from beacon.sim.policies import Policy, load, start_batch
 from beacon.sim.regions import REGIONS
+from beacon.sim.simulation import InitialState, SimulatedWorld, make_world
 from beacon.sim.versions import software
-from beacon.sim.world import InitialState, World
 
 BATCH = 20  # episodes per look; fixed, so that results do not depend on the number of workers
 EVALUATION_SEED = 1000
@@ -52,7 +52,7 @@ class EvaluateConfig:
             raise UserError(f"there is no region '{self.region}'; take one of {', '.join(REGIONS)}")
 
 
-def evaluation_states(world: World, region: str, seed: int, episodes: int) -> list[InitialState]:
+def evaluation_states(world: SimulatedWorld, region: str, seed: int, episodes: int) -> list[InitialState]:
     """The fixed initial states of (task, size, region, seed): the same for every policy and domain."""
     return [world.initial_state(region, episode_seed(seed, "evaluate", index)) for index in range(episodes)]
 
@@ -74,9 +74,9 @@ class _Job:
 
 
 @lru_cache(maxsize=1)
-def _worker_parts(job: _Job) -> tuple[World, Policy, tuple[InitialState, ...]]:
+def _worker_parts(job: _Job) -> tuple[SimulatedWorld, Policy, tuple[InitialState, ...]]:
     """A worker builds its world, policy and states once."""
-    world = World(job.config.task, job.domain, job.config.size)
+    world = make_world(job.config.task, job.domain, job.config.size)
     policy = load(job.policy)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the other cores have workers of their own
@@ -103,7 +103,7 @@ def _work(job: _Job, index: int) -> list[EpisodeResult]:
 
 
 def _run_rows(
-    world: World, policy: Policy, states: Sequence[InitialState], rows: range, config: EvaluateConfig
+    world: SimulatedWorld, policy: Policy, states: Sequence[InitialState], rows: range, config: EvaluateConfig
 ) -> list[EpisodeResult]:
     start_batch(policy, policy_seeds(config), rows)
     return run_batch(world, policy, [states[i] for i in rows], list(rows), keep_states=config.videos > 0)
@@ -133,7 +133,7 @@ def evaluate(
         if config.videos:
             from beacon.sim.video import film
 
-            world = World(config.task, domain, config.size, image_size=256)
+            world = make_world(config.task, domain, config.size, image_size=256)
             report["videos"] = [
                 str(path) for path in film(world, results, config.videos, out.with_suffix(""))
             ]
@@ -155,7 +155,7 @@ def _run(
         for _ in batches:
             yield next(source)
         return
-    world = World(config.task, domain, config.size)
+    world = make_world(config.task, domain, config.size)
     states = evaluation_states(world, config.region, config.seed, config.episodes)
     for rows in batches:
         yield _run_rows(world, policy, states, rows, config)

@@ -9,7 +9,7 @@ import numpy as np
 
 from beacon.sim.arrays import Array
 from beacon.sim.sensors import Sensors
-from beacon.sim.world import Episode, InitialState, World
+from beacon.sim.simulation import InitialState, SimulatedEpisode, SimulatedWorld
 
 Actor = Callable[[], "Array | None"]
 
@@ -42,7 +42,7 @@ def stack_frames(criteria: Sequence[Mapping[str, bool]]) -> dict[str, Array]:
     return {name: np.array([frame[name] for frame in criteria], dtype=bool) for name in names}
 
 
-def record(episode: Episode, initial: InitialState, make_actor: Callable[[], Actor]) -> Recording:
+def record(episode: SimulatedEpisode, initial: InitialState, make_actor: Callable[[], Actor]) -> Recording:
     """Run until the actor is done or the horizon is reached."""
     episode.reset(initial)
     actor = make_actor()
@@ -59,15 +59,10 @@ def record(episode: Episode, initial: InitialState, make_actor: Callable[[], Act
     return recording
 
 
-def pictures(world: World, states: Sequence[Array], seed: int) -> Array:
+def pictures(world: SimulatedWorld, states: Sequence[Array], seed: int) -> Array:
     """What the camera saw in a sequence of states, (T, H, W, 3) uint8; as if looked at every step."""
-    mujoco, model = world.mujoco, world.model
-    data = mujoco.MjData(model)
     sensors = Sensors(world.domain, seed)
     frames = np.empty((len(states), world.image_size, world.image_size, 3), dtype=np.uint8)
-    for index, state in enumerate(states):
-        data.qpos[:] = state[1 : 1 + model.nq]
-        mujoco.mj_kinematics(model, data)
-        mujoco.mj_camlight(model, data)
+    for index, data in enumerate(world.posed(states)):
         frames[index] = sensors.picture(world.renderer(data), index)
     return frames

@@ -10,10 +10,10 @@ from beacon.errors import RunError
 from beacon.sim.arrays import Array
 from beacon.sim.batch import EpisodeResult
 from beacon.sim.rollout import pictures
-from beacon.sim.world import CONTROL_RATE, World
+from beacon.sim.simulation import SimulatedWorld
 
 
-def film(world: World, results: Sequence[EpisodeResult], count: int, folder: Path) -> list[Path]:
+def film(world: SimulatedWorld, results: Sequence[EpisodeResult], count: int, folder: Path) -> list[Path]:
     """An mp4 of each of the first ``count`` successes and failures."""
     written: list[Path] = []
     for label, good in (("success", True), ("failure", False)):
@@ -21,12 +21,12 @@ def film(world: World, results: Sequence[EpisodeResult], count: int, folder: Pat
         for index in chosen[:count]:
             frames = pictures(world, results[index].states, results[index].initial.seed)
             path = folder / f"{label}-{index:03d}.mp4"
-            write_mp4(path, frames)
+            write_mp4(path, frames, world.control_rate)
             written.append(path)
     return written
 
 
-def write_mp4(path: Path, frames: Array, rate: int = CONTROL_RATE) -> None:
+def write_mp4(path: Path, frames: Array, rate: int) -> None:
     """(T, H, W, 3) uint8 to H.264; the file appears when it is complete."""
     import av
 

@@ -13,7 +13,7 @@ from typing import Any
 from beacon.methods.auxiliary import AuxiliaryLoss
 from beacon.plain import changed, from_plain, to_plain
 from beacon.sim.domains import DOMAINS, PAPER_DOMAINS
-from beacon.sim.tasks import TASKS
+from beacon.sim.tasks import known_task
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
 
 FORMAT = 1  # of the keys
@@ -65,7 +65,8 @@ class DatasetSpec:
     @property
     def file_name(self) -> str:
         """Also the domain's name in tables of weights."""
-        return f"{self.label or f'{self.task}-{self.domain}-{self.key[:10]}'}.hdf5"
+        task = self.task.replace("/", "-")
+        return f"{self.label or f'{task}-{self.domain}-{self.key[:10]}'}.hdf5"
 
     def sound(self) -> DatasetSpec:
         """The same demonstrations before any are corrupted."""
@@ -238,7 +239,7 @@ class Experiment:
 
 def _task_revision(task: str) -> dict[str, Any]:
     """What tells a task from an earlier one of the same name."""
-    cls = TASKS.get(task)
+    cls = known_task(task)
     return {"revision": cls.revision} if cls is not None and cls.revision > 1 else {}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from beacon.analysis import mcnemar_exact, wilson
 from beacon.errors import UserError
-from beacon.sim.tasks import TASKS
+from beacon.sim.tasks import known_task
 from beacon.suites.experiment import Experiment
 from beacon.suites.paper import reported
 from beacon.suites.results import Folders, read_result
@@ -233,7 +233,7 @@ def _outcomes(entries: Sequence[TableEntry], store: ResultStore) -> dict[int, Ou
 
 def _criteria(task: str, outcomes: Mapping[str, Mapping[int, Outcomes]]) -> tuple[str, ...]:
     """Those that the task reports and that some result has: older ones may lack some."""
-    known = TASKS.get(task)
+    known = known_task(task)
     return tuple(
         name
         for name in (("success",) if known is None else known.reported)

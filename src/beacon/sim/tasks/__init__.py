@@ -14,6 +14,8 @@ BUILT_IN_TASKS = {
     "mug-cleanup": "beacon.sim.tasks.mug_cleanup:MugCleanup",
     "threading": "beacon.sim.tasks.threading:Threading",
 }
+# Tasks of other simulators, called FAMILY/NAME: a function from NAME to the task's class.
+TASK_FAMILIES = {"metaworld": "beacon.sim.metaworld.task:task_class"}
 TASKS: Registry[type[Task]] = Registry("task", "beacon.tasks")
 for _name, _address in BUILT_IN_TASKS.items():
     TASKS.register_lazily(_name, _address)
@@ -22,28 +24,42 @@ __all__ = [
     "BUILT_IN_TASKS",
     "SIZES",
     "TASKS",
+    "TASK_FAMILIES",
     "Camera",
     "Placement",
     "Size",
     "Subtask",
     "Task",
     "find_task",
+    "known_task",
     "make_task",
 ]
 
 
 def find_task(name: str) -> type[Task]:
-    """A task's class by its registered name, or by ``module:Class`` of somebody's own."""
+    """A task's class by its registered name, by ``family/name`` as in ``metaworld/door-open-v3``, or by
+    ``module:Class`` of somebody's own.
+    """
     if name in TASKS:
         return TASKS[name]
+    family, _, member = name.partition("/")
+    if family in TASK_FAMILIES and member:
+        made: type[Task] = load_attribute(TASK_FAMILIES[family], "the task")(member)
+        return made
     if ":" not in name:
         raise UserError(
-            f"there is no task '{name}'; take one of {', '.join(TASKS)}, or module:Class of your own task"
+            f"there is no task '{name}'; take one of {', '.join(TASKS)}, "
+            "metaworld/NAME, or module:Class of your own task"
         )
     cls = load_attribute(name, "the task")
     if not (isinstance(cls, type) and issubclass(cls, Task)):
         raise UserError(f"the task '{name}' is not a subclass of beacon.sim.Task")
     return cls
+
+
+def known_task(name: str) -> type[Task] | None:
+    """The class of a registered task or of one of another simulator; None for other names."""
+    return find_task(name) if name in TASKS or name.partition("/")[0] in TASK_FAMILIES else None
 
 
 def make_task(name: str, size: str = "full") -> Task:

@@ -110,6 +110,7 @@ class Task(ABC):
     reported: ClassVar[tuple[str, ...]] = ("success",)
     # module:Class of the same scene done with the wrong object, where an expert can mistake it.
     wrong_object: ClassVar[str | None] = None
+    world: ClassVar[str] = "beacon.sim.world:World"  # module:Class of the simulated world it runs in
     revision: ClassVar[int] = 1  # goes up when the same name comes to mean another task
 
     def __init_subclass__(cls, **more: Any) -> None:

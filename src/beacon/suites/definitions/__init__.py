@@ -1,6 +1,7 @@
 """The suites that come with the package: importing this registers them."""
 
 from beacon.suites.definitions.comparisons import ALIGNMENT, CONTAMINATED, SIM2REAL, SIM2SIM
+from beacon.suites.definitions.foreign import METAWORLD
 from beacon.suites.definitions.sensitivity import SENSITIVITY, SENSITIVITY_RECOMMENDED
 from beacon.suites.definitions.studies import ABLATION, SCALING
 from beacon.suites.suite import register_suite
@@ -11,6 +12,7 @@ for _suite in (
     ABLATION,
     SCALING,
     CONTAMINATED,
+    METAWORLD,
     ALIGNMENT,
     SENSITIVITY,
     SENSITIVITY_RECOMMENDED,

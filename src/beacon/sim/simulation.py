@@ -1,0 +1,128 @@
+"""What a simulated world and an episode in it offer, whichever simulator is behind them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from beacon.sim.addresses import load_attribute
+from beacon.sim.arrays import Array
+from beacon.sim.domains import Domain
+from beacon.sim.rendering import IMAGE_SIZE, Renderer
+from beacon.sim.tasks import Placement, Task, make_task
+
+
+@dataclass(frozen=True)
+class InitialState:
+    """The start of an episode: joint positions of the whole model, and the seed of its sensor noise."""
+
+    qpos: tuple[float, ...]  # of Meta-World's tasks: where objects and goals are, as the task draws them
+    seed: int
+    placements: Mapping[str, Placement]
+
+
+class SimulatedWorld(ABC):
+    """A task in a domain, compiled once; episodes share it."""
+
+    task: Task
+    domain: Domain
+    model: Any  # MuJoCo's
+    image_size: int
+    mujoco: Any  # the module
+    control_rate: ClassVar[int]  # control steps a second
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        """Made when the first picture is asked for, so that physics alone needs no OpenGL."""
+        return Renderer(self.model, self.image_size, shadows=self.domain.look.shadows)
+
+    @abstractmethod
+    def episode(self) -> SimulatedEpisode:
+        """A new episode, to be reset before anything else."""
+
+    @abstractmethod
+    def initial_state(self, region: str, seed: int) -> InitialState:
+        """The start that belongs to a seed: the same in every domain, on every machine."""
+
+    @abstractmethod
+    def start_of(self, state: Array) -> tuple[float, ...]:
+        """`InitialState.qpos` of an episode, from its first recorded state."""
+
+    @abstractmethod
+    def posed(self, states: Sequence[Array]) -> Iterator[Any]:
+        """MuJoCo's data in each of an episode's recorded states, ready to be drawn."""
+
+    @property
+    @abstractmethod
+    def state_size(self) -> int:
+        """Numbers of a recorded state."""
+
+    @abstractmethod
+    def environment(self, region: str) -> dict[str, Any]:
+        """What robomimic's ``env_args`` say: ``env_name``, ``env_version``, ``type`` and ``env_kwargs``."""
+
+    def model_file(self) -> str:
+        """The model as MJCF for datasets; empty where states alone do not rebuild a scene."""
+        return ""
+
+    def close(self) -> None:
+        """Free the renderer, if there is one."""
+        if "renderer" in self.__dict__:
+            self.renderer.close()
+            del self.__dict__["renderer"]
+
+
+class SimulatedEpisode(ABC):
+    """One run of a world."""
+
+    data: Any  # MuJoCo's
+    steps: int  # control steps taken
+
+    @property
+    @abstractmethod
+    def world(self) -> SimulatedWorld:
+        """Where it runs."""
+
+    @abstractmethod
+    def reset(self, initial: InitialState) -> None:
+        """Start again from an initial state."""
+
+    @abstractmethod
+    def step(self, action: Array) -> None:
+        """One control step of an action in [-1, 1]."""
+
+    @abstractmethod
+    def criteria(self) -> dict[str, bool]:
+        """The task's criteria now."""
+
+    @abstractmethod
+    def state(self) -> Array:
+        """The flattened state, time first."""
+
+    @abstractmethod
+    def observe(self, image: bool = True) -> dict[str, Array]:
+        """What the policy sees, in robomimic's names; call once a control step (noise advances)."""
+
+    @abstractmethod
+    def privileged(self) -> dict[str, Array]:
+        """Exact poses of the task's objects, (4, 4) each."""
+
+
+def make_world(
+    task: str, domain: str | Path | Domain = "source", size: str = "full", image_size: int = IMAGE_SIZE
+) -> SimulatedWorld:
+    """The world of a task, in the simulator that the task belongs to.
+
+    Args:
+        task: its name, as for `beacon.sim.tasks.find_task`.
+        domain: a registered name, a YAML file, or the domain itself.
+        size: "small" or "full".
+        image_size: height and width of pictures.
+    """
+    made = make_task(task, size)
+    world: SimulatedWorld = load_attribute(made.world, "the world")(made, domain, size, image_size)
+    return world
