@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	  else echo "make: the venv module is missing; run: sudo apt-get install python3-venv"; exit 2; fi; }
 	@scripts/system-packages.sh $(SYSTEM)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,export,report,serve,sim,zarr]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,export,metaworld,report,serve,sim,zarr]'
 	# Its declared numpy<2 and missing typing_extensions would hold the rest back.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt openpi-client
 	@touch $(STAMP)

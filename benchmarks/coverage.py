@@ -30,7 +30,8 @@ from beacon.sim.evaluate import EvaluateConfig, evaluate, read_result
 from beacon.sim.experts import make_expert
 from beacon.sim.replay import load_demonstration
 from beacon.sim.rollout import pictures, record
-from beacon.sim.world import InitialState, World
+from beacon.sim.simulation import InitialState
+from beacon.sim.world import World
 from beacon.suites.datasets import provide
 from beacon.suites.experiment import EvaluationSpec
 from beacon.suites.presets import SuitePreset, find_preset

@@ -128,7 +128,7 @@ def difference_from_cpu(config: TrainConfig, folder: Path) -> float:
         run = folder / f"first-{device}"
         train(replace(short, run=replace(short.run, device=device, precision="float32")), run)
         losses.append(losses_of(run))
-    return max(abs(a - b) / b for a, b in zip(*losses, strict=True))
+    return float(max(abs(a - b) / b for a, b in zip(*losses, strict=True)))
 
 
 def check(preset: str, device: str, folder: Path, *, quick: bool) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from beacon.sim.evaluate import EvaluateConfig, evaluate, evaluation_states, sta
 from beacon.sim.pusht.corruption import replacements
 from beacon.sim.pusht.recordings import FILES, FOLDER, recording_file, write_recordings
 from beacon.sim.pusht.world import PushTWorld, make_environment, read_state, restore
-from beacon.sim.simulation import make_world
-from beacon.sim.world import InitialState
+from beacon.sim.simulation import InitialState, make_world
 
 
 class Pusher:

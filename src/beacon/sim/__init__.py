@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from beacon.sim.policies import Policy
     from beacon.sim.regions import REGIONS
     from beacon.sim.registration import register
+    from beacon.sim.simulation import InitialState, make_world
     from beacon.sim.tasks import SIZES, TASKS, Task, make_task
-    from beacon.sim.world import Episode, InitialState, World
+    from beacon.sim.world import Episode, World
 
 _HOMES = {
     "DOMAINS": "domains",
@@ -44,7 +45,8 @@ _HOMES = {
     "Task": "tasks",
     "make_task": "tasks",
     "Episode": "world",
-    "InitialState": "world",
+    "InitialState": "simulation",
+    "make_world": "simulation",
     "World": "world",
 }
 
@@ -70,6 +72,7 @@ __all__ = [
     "generate",
     "make_expert",
     "make_task",
+    "make_world",
     "register",
     "resolve_domain",
 ]

@@ -23,6 +23,7 @@ from beacon.sim.experts import make_expert
 from beacon.sim.mimic import MimicActor, load_source
 from beacon.sim.replay import load_demonstration
 from beacon.sim.rollout import Recording, pictures, record
+from beacon.sim.simulation import SimulatedWorld, make_world
 from beacon.sim.world import Episode, World
 
 
@@ -58,15 +59,15 @@ class Attempt:
 
 
 @lru_cache(maxsize=2)
-def shared_world(task: str, domain: Domain, size: str, image_size: int) -> World:
+def shared_world(task: str, domain: Domain, size: str, image_size: int) -> SimulatedWorld:
     """A process builds its world once."""
-    return World(task, domain, size, image_size)
+    return make_world(task, domain, size, image_size)
 
 
 def attempt(job: Job, index: int) -> Attempt:
     """Try once."""
     world = shared_world(job.task, job.domain, job.size, job.image_size)
-    episode = Episode(world)
+    episode = world.episode()
     extra: dict[str, Array] = {}
     provenance: dict[str, Any] = {}
     if job.replay is not None:
@@ -78,6 +79,7 @@ def attempt(job: Job, index: int) -> Attempt:
         seed = episode_seed(job.seed, "generate", index)
         initial = world.initial_state(job.region, seed)
         if job.mimic is not None:
+            assert isinstance(world, World) and isinstance(episode, Episode)  # tasks with subtasks are ours
             rng = np.random.default_rng(episode_seed(job.seed, "mimic", index))
             actor = MimicActor(load_source(job.mimic, world), episode, rng, job.noise)
             recording = record(episode, initial, lambda: actor)
@@ -91,7 +93,11 @@ def attempt(job: Job, index: int) -> Attempt:
 
 
 def _finish(
-    world: World, recording: Recording, index: int, provenance: dict[str, Any], extra: dict[str, Array]
+    world: SimulatedWorld,
+    recording: Recording,
+    index: int,
+    provenance: dict[str, Any],
+    extra: dict[str, Array],
 ) -> Attempt:
     frames = recording.frames()
     outcomes = world.task.outcomes(frames) if len(recording) else {"success": 0.0}

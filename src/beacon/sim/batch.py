@@ -13,8 +13,7 @@ from beacon.errors import UserError
 from beacon.sim.arrays import Array
 from beacon.sim.policies import Policy, act_rows
 from beacon.sim.rollout import stack_frames
-from beacon.sim.simulation import SimulatedWorld
-from beacon.sim.world import InitialState
+from beacon.sim.simulation import InitialState, SimulatedWorld
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -14,7 +15,8 @@ from beacon.sim.domains import Domain
 from beacon.sim.regions import REGIONS
 from beacon.sim.rendering import IMAGE_SIZE
 from beacon.sim.rollout import stack_frames
-from beacon.sim.world import CONTROL_RATE, Episode, World
+from beacon.sim.simulation import make_world
+from beacon.sim.world import CONTROL_RATE
 
 Observation = dict[str, Array]
 
@@ -40,11 +42,11 @@ class ManipulationEnvironment(gymnasium.Env[Observation, Array]):
             raise UserError(f"render_mode '{render_mode}' is not known; take 'rgb_array'")
         if region not in REGIONS:
             raise UserError(f"there is no region '{region}'; take one of {', '.join(REGIONS)}")
-        self.world = World(task, domain, size, image_size)
+        self.world = make_world(task, domain, size, image_size)
         self.region = region
         self.render_mode = render_mode
-        self._episode = Episode(self.world)
-        self._criteria: list[dict[str, bool]] = []
+        self._episode = self.world.episode()
+        self._criteria: list[Mapping[str, float]] = []
         readings = {"robot0_eef_pos": (3, 3.0), "robot0_eef_quat": (4, 1.0), "robot0_gripper_qpos": (2, 0.1)}
         self.observation_space: spaces.Dict = spaces.Dict(  # type: ignore[assignment]
             {
@@ -88,7 +90,7 @@ class ManipulationEnvironment(gymnasium.Env[Observation, Array]):
         """Free the renderer."""
         self.world.close()
 
-    def _info(self, criteria: dict[str, bool]) -> dict[str, Any]:
+    def _info(self, criteria: Mapping[str, float]) -> dict[str, Any]:
         return {
             "criteria": dict(criteria),
             "success": criteria[self.world.task.success],

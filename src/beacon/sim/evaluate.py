@@ -23,10 +23,9 @@ from beacon.sim.batch import EpisodeResult, run_batch
 from beacon.sim.domains import Domain, resolve_domain
 from beacon.sim.policies import Policy, load, start_batch
 from beacon.sim.regions import REGIONS
-from beacon.sim.simulation import SimulatedWorld, make_world
+from beacon.sim.simulation import InitialState, SimulatedWorld, make_world
 from beacon.sim.tasks import find_task
 from beacon.sim.versions import software
-from beacon.sim.world import InitialState
 
 BATCH = 20  # episodes per look; fixed, so that results do not depend on the number of workers
 EVALUATION_SEED = 1000

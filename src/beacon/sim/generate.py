@@ -17,10 +17,9 @@ from beacon.sim.experts import find_expert
 from beacon.sim.regions import REGIONS
 from beacon.sim.rendering import IMAGE_SIZE, gl_context
 from beacon.sim.replay import check_same_task, demonstration_names
-from beacon.sim.scene import portable
+from beacon.sim.simulation import SimulatedWorld
 from beacon.sim.tasks import find_task
 from beacon.sim.versions import software
-from beacon.sim.world import CONTROL_RATE, World
 
 PATIENCE = 50  # attempts in a row that may fail before we give up
 
@@ -78,23 +77,10 @@ class GenerateReport:
         return self.demos / max(self.attempts, 1)
 
 
-def environment_arguments(world: World, job: Job) -> dict[str, Any]:
-    """The ``env_args`` of robomimic: what robosuite needs to build the environment, and every parameter."""
-    versions = software()
+def environment_arguments(world: SimulatedWorld, job: Job) -> dict[str, Any]:
+    """The ``env_args`` of robomimic: what the simulator needs to build it, and every parameter."""
     return {
-        "env_name": f"Beacon{world.task.title}",
-        "env_version": versions["robosuite"],
-        "type": 1,
-        "env_kwargs": {
-            "robots": "Panda",
-            "size": world.task.size.name,
-            "domain": world.domain.as_dict(),
-            "region": job.region,
-            "control_freq": CONTROL_RATE,
-            "camera_names": "agentview",
-            "camera_heights": world.image_size,
-            "camera_widths": world.image_size,
-        },
+        **world.environment(job.region),
         "beacon": {
             **world.task.describe(),
             "region": job.region,
@@ -102,7 +88,7 @@ def environment_arguments(world: World, job: Job) -> dict[str, Any]:
             "action_noise": job.noise,
             "generator": "replay" if job.replay else "mimic" if job.mimic else "expert",
             **({"expert": job.expert} if job.expert else {}),
-            "versions": versions,
+            "versions": software(),
         },
     }
 
@@ -133,6 +119,8 @@ def generate(
     )
     if not job.mimic and not job.replay:
         find_expert(world.task, job.expert)  # what is wrong with it is said now, not by a worker
+    if job.mimic and not world.task.subtasks:
+        raise UserError(f"--mimic: {config.task} has no subtasks to expand; leave it away")
     for path in (job.mimic, job.replay):
         if path is not None:
             check_same_task(path, world)
@@ -140,7 +128,7 @@ def generate(
     names = demonstration_names(job.replay) if job.replay else ()
     if job.replay:
         total = min(total, len(names))
-    model_file = portable(world.xml)
+    model_file = world.model_file()
     writer = RobomimicWriter(
         config.out,
         env_args=environment_arguments(world, job),
@@ -217,7 +205,7 @@ def _write(writer: Any, name: str, result: Attempt, model_file: str, failures: i
         attributes={
             **result.attributes,
             "failures_before": failures,
-            "model_file": model_file,
+            **({"model_file": model_file} if model_file else {}),
             "ep_meta": json.dumps({}),
         },
         extra=result.extra,

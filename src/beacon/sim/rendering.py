@@ -66,6 +66,7 @@ class Renderer:
         samples: int = 4,
         fast: bool = True,
         camera: str = CAMERA,
+        fixed_scene: bool = True,
     ) -> None:
         import mujoco
 
@@ -104,7 +105,8 @@ class Renderer:
         self._visual = model.geom_group == meshes.VISUAL_GROUP
         # A plane's bounding radius is zero in MuJoCo and means infinite.
         self._radius = np.where(model.geom_rbound > 0, model.geom_rbound, np.inf)
-        if self._cull:
+        # Where a task moves bodies that have no joint, what covers what is not the same in every episode.
+        if self._cull and fixed_scene:
             self._hide_covered()
 
     def __call__(self, data: mujoco.MjData) -> Array:

@@ -9,8 +9,8 @@ import h5py
 
 from beacon.errors import UserError
 from beacon.sim.arrays import Array
+from beacon.sim.simulation import InitialState, SimulatedWorld
 from beacon.sim.tasks import Placement
-from beacon.sim.world import InitialState, World
 
 
 @lru_cache(maxsize=8)
@@ -26,7 +26,7 @@ def demonstration_names(path: str) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: int(name.rpartition("_")[2])))
 
 
-def check_same_task(path: str, world: World) -> None:
+def check_same_task(path: str, world: SimulatedWorld) -> None:
     """A dataset can be replayed or expanded only in the task and size that it was made in."""
     names = demonstration_names(path)
     if not names:
@@ -36,7 +36,7 @@ def check_same_task(path: str, world: World) -> None:
         first = data[names[0]]
         if "states" not in first:
             raise UserError(f"{path} has no 'states', so its demonstrations cannot be put into the simulator")
-        expected = 1 + world.model.nq + world.model.nv
+        expected = world.state_size
         size, dims = first["states"].shape[1], first["actions"].shape[1]
         arguments = json.loads(data.attrs.get("env_args", "{}"))
         recorded = arguments.get("env_kwargs", {})
@@ -50,14 +50,14 @@ def check_same_task(path: str, world: World) -> None:
         )
 
 
-def load_demonstration(path: str, index: int, world: World) -> tuple[str, InitialState, Array]:
+def load_demonstration(path: str, index: int, world: SimulatedWorld) -> tuple[str, InitialState, Array]:
     """The ``index``-th demonstration's name, initial state and actions."""
     name = demonstration_names(path)[index]
     with h5py.File(path, "r") as file:
         group = file["data"][name]
-        qpos = group["states"][0, 1 : 1 + world.model.nq]
+        start = world.start_of(group["states"][0])
         actions = group["actions"][:]
         seed = int(group.attrs.get("seed", index))
         recorded = json.loads(group.attrs.get("placements", "{}"))
     placements = {key: Placement(*value) for key, value in recorded.items()}
-    return name, InitialState(tuple(qpos), seed, placements), actions
+    return name, InitialState(start, seed, placements), actions

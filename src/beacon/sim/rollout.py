@@ -9,8 +9,7 @@ import numpy as np
 
 from beacon.sim.arrays import Array
 from beacon.sim.sensors import Sensors
-from beacon.sim.simulation import SimulatedWorld
-from beacon.sim.world import Episode, InitialState
+from beacon.sim.simulation import InitialState, SimulatedEpisode, SimulatedWorld
 
 Actor = Callable[[], "Array | None"]
 
@@ -23,7 +22,7 @@ class Recording:
     actions: list[Array] = field(default_factory=list)
     states: list[Array] = field(default_factory=list)
     readings: list[dict[str, Array]] = field(default_factory=list)
-    criteria: list[dict[str, bool]] = field(default_factory=list)
+    criteria: list[Mapping[str, float]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -46,7 +45,7 @@ def stack_frames(criteria: Sequence[Mapping[str, float]]) -> dict[str, Array]:
     }
 
 
-def record(episode: Episode, initial: InitialState, make_actor: Callable[[], Actor]) -> Recording:
+def record(episode: SimulatedEpisode, initial: InitialState, make_actor: Callable[[], Actor]) -> Recording:
     """Run until the actor is done or the horizon is reached."""
     episode.reset(initial)
     actor = make_actor()

@@ -2,85 +2,134 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from beacon.sim.addresses import load_attribute
 from beacon.sim.arrays import Array
 from beacon.sim.domains import Domain
-from beacon.sim.rendering import IMAGE_SIZE
-from beacon.sim.tasks import Task, make_task
-from beacon.sim.world import InitialState
+from beacon.sim.rendering import IMAGE_SIZE, Renderer
+from beacon.sim.tasks import Placement, Task, make_task
 
 
-class SimulatedWorld(Protocol):
+@dataclass(frozen=True)
+class InitialState:
+    """The start of an episode: joint positions of the whole model, and the seed of its sensor noise."""
+
+    qpos: tuple[float, ...]  # of Meta-World's tasks: where objects and goals are, as the task draws them
+    seed: int
+    placements: Mapping[str, Placement]
+
+
+IMAGE_KEY = "agentview_image"
+READINGS = ("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos")
+
+
+class SimulatedWorld(ABC):
     """A task in a domain; episodes share it."""
 
-    @property
-    def task(self) -> Task:
-        """At its size."""
+    task: Task
+    domain: Domain
+    image_size: int
+    control_rate: ClassVar[int]  # control steps a second
+    image_key: ClassVar[str] = IMAGE_KEY  # what observations call the picture
+    readings: ClassVar[tuple[str, ...]] = READINGS  # what else they have
 
     @property
-    def domain(self) -> Domain:
-        """How it looks, moves and is sensed."""
-
-    @property
-    def image_size(self) -> int:
-        """Height and width of pictures."""
-
-    @property
-    def control_rate(self) -> int:
-        """Control steps a second."""
-
-    @property
-    def image_key(self) -> str:
-        """What observations call the picture."""
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """What else they have."""
-
-    @property
+    @abstractmethod
     def renderer(self) -> Any:
         """Draws what `posed` gives, (H, W, 3) uint8."""
 
+    @abstractmethod
     def episode(self) -> SimulatedEpisode:
         """A new episode, to be reset before anything else."""
 
+    @abstractmethod
     def initial_state(self, region: str, seed: int) -> InitialState:
         """The start that belongs to a seed: the same in every domain, on every machine."""
 
+    @abstractmethod
+    def start_of(self, state: Array) -> tuple[float, ...]:
+        """`InitialState.qpos` of an episode, from its first recorded state."""
+
+    @abstractmethod
     def posed(self, states: Sequence[Array]) -> Iterator[Any]:
         """The simulator in each of an episode's recorded states, ready to be drawn."""
 
+    @property
+    @abstractmethod
+    def state_size(self) -> int:
+        """Numbers of a recorded state."""
+
+    @abstractmethod
+    def environment(self, region: str) -> dict[str, Any]:
+        """What robomimic's ``env_args`` say: ``env_name``, ``env_version``, ``type`` and ``env_kwargs``."""
+
+    def model_file(self) -> str:
+        """The model as MJCF for datasets; empty where states alone do not rebuild a scene."""
+        return ""
+
     def close(self) -> None:
         """Free the renderer, if there is one."""
+        return
 
 
-class SimulatedEpisode(Protocol):
+class MuJoCoWorld(SimulatedWorld):
+    """A world that MuJoCo simulates and draws."""
+
+    model: Any  # MuJoCo's
+    mujoco: Any  # the module
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        """Made when the first picture is asked for, so that physics alone needs no OpenGL."""
+        return Renderer(self.model, self.image_size, shadows=self.domain.look.shadows)
+
+    def close(self) -> None:
+        """Free the renderer, if there is one."""
+        if "renderer" in self.__dict__:
+            self.renderer.close()
+            del self.__dict__["renderer"]
+
+
+class SimulatedEpisode(ABC):
     """One run of a world."""
 
+    data: Any  # MuJoCo's, where it simulates
     steps: int  # control steps taken
 
     @property
+    @abstractmethod
     def world(self) -> SimulatedWorld:
         """Where it runs."""
 
+    @abstractmethod
     def reset(self, initial: InitialState) -> None:
         """Start again from an initial state."""
 
+    @abstractmethod
     def step(self, action: Array) -> None:
         """One control step."""
 
+    @abstractmethod
     def criteria(self) -> Mapping[str, float]:
         """The task's criteria now: true or false, or a measure."""
 
+    @abstractmethod
     def state(self) -> Array:
         """The flattened state, time first."""
 
+    @abstractmethod
     def observe(self, image: bool = True) -> dict[str, Array]:
-        """What the policy sees; call once a control step (noise advances)."""
+        """What the policy sees, in the names of its data; call once a control step (noise advances)."""
+
+    def privileged(self) -> dict[str, Array]:
+        """Exact poses of the task's objects, (4, 4) each; none where nobody needs them."""
+        return {}
 
 
 def make_world(

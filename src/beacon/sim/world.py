@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,40 +13,30 @@ from beacon.errors import UserError
 from beacon.sim import control
 from beacon.sim.arrays import Array
 from beacon.sim.domains import Domain, resolve_domain
-from beacon.sim.rendering import IMAGE_SIZE, Renderer
-from beacon.sim.scene import scene_xml
+from beacon.sim.model_names import ModelNames
+from beacon.sim.rendering import IMAGE_SIZE
+from beacon.sim.scene import portable, scene_xml
 from beacon.sim.sensors import Sensors
+from beacon.sim.simulation import InitialState, MuJoCoWorld, SimulatedEpisode
 from beacon.sim.tasks import Placement, Task, make_task
 from beacon.sim.tasks.base import TABLE_HEIGHT
+from beacon.sim.versions import software
 
 CONTROL_RATE = 20
 PHYSICS_STEPS = 25  # 500 Hz
 STIFFNESS = 150.0
 STEP = np.array([0.05, 0.05, 0.05, 0.5, 0.5, 0.5])  # metres and radians of an action of one
 FINGERS_OPEN = (0.04, -0.04)
-IMAGE_KEY = "agentview_image"
-READINGS = ("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos")
 PADS = {
     "left_pad": ("gripper0_right_finger1_pad_collision",),
     "right_pad": ("gripper0_right_finger2_pad_collision",),
 }
 
 
-@dataclass(frozen=True)
-class InitialState:
-    """The start of an episode: joint positions of the whole model, and the seed of its sensor noise."""
-
-    qpos: tuple[float, ...]
-    seed: int
-    placements: Mapping[str, Placement]
-
-
-class World:
+class World(ModelNames, MuJoCoWorld):
     """The compiled model of (task, size, domain), with everything that episodes share."""
 
     control_rate = CONTROL_RATE
-    image_key = IMAGE_KEY
-    readings = READINGS
 
     def __init__(
         self,
@@ -83,7 +71,6 @@ class World:
 
         self.task, self.domain, self.model, self.image_size = task, domain, model, image_size
         self.mujoco = mujoco
-        self._ids: dict[tuple[str, str], int] = {}
         self.hand_site = self._id("SITE", "gripper0_right_grip_site")
         self.hand_body = self._id("BODY", "robot0_right_hand")
         self.stiffness = STIFFNESS * self.domain.physics.stiffness
@@ -96,17 +83,16 @@ class World:
         mujoco.mj_forward(self.model, data)
         self.nominal_rotation = data.site_xmat[self.hand_site].reshape(3, 3).copy()
 
-    @cached_property
-    def renderer(self) -> Renderer:
-        """Made when the first picture is asked for, so that physics alone needs no OpenGL."""
-        return Renderer(self.model, self.image_size, shadows=self.domain.look.shadows)
-
     def episode(self) -> Episode:
         """A new episode."""
         return Episode(self)
 
+    def start_of(self, state: Array) -> tuple[float, ...]:
+        """The joint positions of a recorded state."""
+        return tuple(state[1 : 1 + self.model.nq])
+
     def posed(self, states: Sequence[Array]) -> Iterator[Any]:
-        """MuJoCo's data in each of an episode's recorded states, ready to be drawn."""
+        """MuJoCo's data in each of the states."""
         data = self.mujoco.MjData(self.model)
         for state in states:
             data.qpos[:] = state[1 : 1 + self.model.nq]
@@ -114,21 +100,32 @@ class World:
             self.mujoco.mj_camlight(self.model, data)
             yield data
 
-    def body(self, name: str) -> int:
-        """The id of a body."""
-        return self._cached("BODY", name)
+    @property
+    def state_size(self) -> int:
+        """Time, positions and velocities."""
+        return int(1 + self.model.nq + self.model.nv)
 
-    def geom(self, name: str) -> int:
-        """The id of a geom."""
-        return self._cached("GEOM", name)
+    def environment(self, region: str) -> dict[str, Any]:
+        """What robosuite needs to build it."""
+        return {
+            "env_name": f"Beacon{self.task.title}",
+            "env_version": software()["robosuite"],
+            "type": 1,
+            "env_kwargs": {
+                "robots": "Panda",
+                "size": self.task.size.name,
+                "domain": self.domain.as_dict(),
+                "region": region,
+                "control_freq": CONTROL_RATE,
+                "camera_names": "agentview",
+                "camera_heights": self.image_size,
+                "camera_widths": self.image_size,
+            },
+        }
 
-    def site(self, name: str) -> int:
-        """The id of a site."""
-        return self._cached("SITE", name)
-
-    def joint_address(self, name: str) -> int:
-        """Where a joint's coordinates start in qpos."""
-        return int(self.model.jnt_qposadr[self._cached("JOINT", name)])
+    def model_file(self) -> str:
+        """The scene, with robosuite's paths as its loader finds them anywhere."""
+        return portable(self.xml)
 
     def pose(self, data: Any, name: str) -> Array:
         """The pose of one of the task's objects, (4, 4)."""
@@ -172,40 +169,12 @@ class World:
             qpos[start : start + 7] = [where.x, where.y, height, np.cos(half), 0.0, 0.0, np.sin(half)]
         return np.asarray(qpos)
 
-    def close(self) -> None:
-        """Free the renderer, if there is one."""
-        if "renderer" in self.__dict__:
-            self.renderer.close()
-            del self.__dict__["renderer"]
 
-    def _id(self, object_type: str, name: str) -> int:
-        mujoco = self.mujoco
-        index = int(mujoco.mj_name2id(self.model, getattr(mujoco.mjtObj, f"mjOBJ_{object_type}"), name))
-        if index < 0:
-            raise UserError(f"{self.task.name}: the model has no {object_type.lower()} named '{name}'")
-        return index
-
-    def _cached(self, object_type: str, name: str) -> int:
-        key = (object_type, name)
-        if key not in self._ids:
-            self._ids[key] = self._id(object_type, name)
-        return self._ids[key]
-
-    def _geoms(self, prefixes: tuple[str, ...]) -> Array:
-        """Which colliding geoms' names start with one of the prefixes, (ngeom,)."""
-        geom = self.mujoco.mjtObj.mjOBJ_GEOM
-        names = [self.mujoco.mj_id2name(self.model, geom, index) or "" for index in range(self.model.ngeom)]
-        members = np.array([name.startswith(prefixes) and not name.endswith("_vis") for name in names])
-        if not members.any():
-            raise UserError(f"{self.task.name}: no geom is called like {', '.join(prefixes)}")
-        return members
-
-
-class Episode:
+class Episode(SimulatedEpisode):
     """One run of a world: MuJoCo's state, the controller's goal, delays and sensor noise."""
 
     def __init__(self, world: World, data: Any = None) -> None:
-        self.world = world
+        self._world = world
         self.data = world.mujoco.MjData(world.model) if data is None else data
         self._torques = control.compiled_torques()
         nv = world.model.nv
@@ -216,6 +185,11 @@ class Episode:
         fingers = limits[control.JOINTS : control.JOINTS + 2]
         self._finger_middle, self._finger_half = fingers.mean(axis=1), np.ptp(fingers, axis=1) / 2
         self._torque = np.zeros(control.JOINTS)
+
+    @property
+    def world(self) -> World:
+        """Where it runs."""
+        return self._world
 
     @classmethod
     def adopt(cls, world: World, data: Any) -> Episode:

@@ -98,10 +98,11 @@ def _seen_otherwise(spec: DatasetSpec) -> Replace:
     """Pictures of the same states by the rotated camera, in the domain's own look."""
     from beacon.sim.domains import View, resolve_domain
     from beacon.sim.rollout import pictures
-    from beacon.sim.world import World
+    from beacon.sim.simulation import make_world
 
     own = resolve_domain(spec.domain)
-    world = World(spec.task, replace(own, name=f"{own.name}-rotated", view=View(rotated=True)), spec.size)
+    rotated = replace(own, name=f"{own.name}-rotated", view=View(rotated=True))
+    world = make_world(spec.task, rotated, spec.size)
 
     def render(data: h5py.Group, name: str) -> None:
         demo = data[name]

@@ -65,7 +65,8 @@ class DatasetSpec:
     @property
     def file_name(self) -> str:
         """Also the domain's name in tables of weights."""
-        return f"{self.label or f'{self.task}-{self.domain}-{self.key[:10]}'}.hdf5"
+        task = self.task.replace("/", "-")
+        return f"{self.label or f'{task}-{self.domain}-{self.key[:10]}'}.hdf5"
 
     def sound(self) -> DatasetSpec:
         """The same demonstrations before any are corrupted."""

@@ -7,17 +7,17 @@ import numpy as np
 from beacon.errors import UserError
 from beacon.registry import Registry
 from beacon.sim.addresses import load_attribute
-from beacon.sim.experts.base import Expert
+from beacon.sim.experts.base import Demonstrator, Expert
+from beacon.sim.simulation import SimulatedEpisode
 from beacon.sim.tasks.base import Task
-from beacon.sim.world import Episode
 
 # Experts of other packages, by name; those that come with a task are named by its class.
-EXPERTS: Registry[type[Expert]] = Registry("expert", "beacon.experts")
+EXPERTS: Registry[type[Demonstrator]] = Registry("expert", "beacon.experts")
 
-__all__ = ["EXPERTS", "Expert", "find_expert", "make_expert"]
+__all__ = ["EXPERTS", "Demonstrator", "Expert", "find_expert", "make_expert"]
 
 
-def find_expert(task: Task, name: str | None = None) -> type[Expert]:
+def find_expert(task: Task, name: str | None = None) -> type[Demonstrator]:
     """The class of an expert for a task.
 
     Args:
@@ -37,14 +37,14 @@ def find_expert(task: Task, name: str | None = None) -> type[Expert]:
             f"there is no expert '{name}'; name module:Class" + (f", or one of {known}" if known else "")
         )
     cls = load_attribute(name, f"the expert of {task.name}")
-    if not (isinstance(cls, type) and issubclass(cls, Expert)):
+    if not (isinstance(cls, type) and issubclass(cls, Demonstrator)):
         raise UserError(f"the expert '{name}' is not a subclass of beacon.sim.experts.Expert")
     return cls
 
 
 def make_expert(
-    episode: Episode, rng: np.random.Generator, noise: float = 0.05, name: str | None = None
-) -> Expert:
+    episode: SimulatedEpisode, rng: np.random.Generator, noise: float = 0.05, name: str | None = None
+) -> Demonstrator:
     """The expert for an episode's task.
 
     Args:

@@ -11,6 +11,7 @@ import numpy as np
 
 from beacon.sim.arrays import Array
 from beacon.sim.control import axis_angle
+from beacon.sim.simulation import SimulatedEpisode
 from beacon.sim.world import STEP, Episode
 
 OPEN, CLOSED = -1.0, 1.0
@@ -71,13 +72,32 @@ class Style:
         )
 
 
-class Expert(ABC):
+class Demonstrator(ABC):
+    """Shows the task once: one object an episode, asked for action after action."""
+
+    @abstractmethod
+    def __init__(self, episode: SimulatedEpisode, rng: np.random.Generator, noise: float = 0.05) -> None:
+        """Begin.
+
+        Args:
+            episode: in which it acts.
+            rng: its random numbers.
+            noise: standard deviation added to actions.
+        """
+
+    @abstractmethod
+    def act(self) -> Array | None:
+        """The next action, float32 as it will be stored; None after the end."""
+
+
+class Expert(Demonstrator):
     """Follows :meth:`plan`; ``act`` returns None when the plan is over."""
 
     aim = 0.003  # metres of grasp variation that the task forgives
     tail = 3  # steps to hold still after the last move, so that the end state is in the demonstration
 
-    def __init__(self, episode: Episode, rng: np.random.Generator, noise: float = 0.05) -> None:
+    def __init__(self, episode: SimulatedEpisode, rng: np.random.Generator, noise: float = 0.05) -> None:
+        assert isinstance(episode, Episode)
         self.episode = episode
         self.rng = rng
         self.style = Style.draw(rng, noise, self.aim)

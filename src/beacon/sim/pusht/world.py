@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from beacon.sim.arrays import Array
 from beacon.sim.domains import SOURCE, Domain, Physics, resolve_domain
 from beacon.sim.pusht.task import COVERAGE, SIDE, SUCCESS, PushT
 from beacon.sim.sensors import Sensors
+from beacon.sim.simulation import InitialState, SimulatedEpisode, SimulatedWorld
 from beacon.sim.tasks import Placement, make_task
-from beacon.sim.world import InitialState
 
 PICTURE, POSITION = "pixels", "agent_pos"  # as the package calls what it observes
 PICTURE_SIZE = 96
@@ -66,9 +67,10 @@ def read_state(environment: Any) -> tuple[float, ...]:
     return (*map(float, agent.position), *map(float, block.position), float(block.angle))
 
 
-class PushTWorld:
+class PushTWorld(SimulatedWorld):
     """The board with its goal."""
 
+    task: PushT
     control_rate = 10
     image_key = PICTURE
     readings = (POSITION,)
@@ -126,17 +128,41 @@ class PushTWorld:
             restore(environment, state[1:6])
             yield environment
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def start_of(self, state: Array) -> tuple[float, ...]:
+        """All of a recorded state but the time."""
+        return tuple(float(value) for value in state[1:6])
+
+    @property
+    def state_size(self) -> int:
+        """Time, pusher x, y, block x, y, angle."""
+        return 6
+
+    def environment(self, region: str) -> dict[str, Any]:
+        """The package's environment."""
+        return {
+            "env_name": "gym_pusht/PushT-v0",
+            "env_version": version("gym-pusht"),
+            "type": 2,
+            "env_kwargs": {
+                "domain": self.domain.as_dict(),
+                "region": region,
+                "control_freq": self.control_rate,
+            },
+        }
 
 
-class PushTEpisode:
+class PushTEpisode(SimulatedEpisode):
     """One run of the environment."""
 
     def __init__(self, world: PushTWorld) -> None:
-        self.world = world
+        self._world = world
         self.environment = world.make_environment()
         self.steps = 0
+
+    @property
+    def world(self) -> PushTWorld:
+        """Where it runs."""
+        return self._world
 
     def reset(self, initial: InitialState) -> None:
         """Start again from an initial state."""

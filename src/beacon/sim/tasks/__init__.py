@@ -19,6 +19,8 @@ OTHER_TASKS = {
     "pusht": "beacon.sim.pusht.task:PushT",
     "pusht-moved": "beacon.sim.pusht.task:PushTMovedGoal",
 }
+# Tasks of other simulators, called FAMILY/NAME: a function from NAME to the task's class.
+TASK_FAMILIES = {"metaworld": "beacon.sim.metaworld.task:task_class"}
 TASKS: Registry[type[Task]] = Registry("task", "beacon.tasks")
 for _name, _address in BUILT_IN_TASKS.items():
     TASKS.register_lazily(_name, _address)
@@ -28,6 +30,7 @@ __all__ = [
     "OTHER_TASKS",
     "SIZES",
     "TASKS",
+    "TASK_FAMILIES",
     "Camera",
     "Placement",
     "Size",
@@ -40,12 +43,20 @@ __all__ = [
 
 
 def find_task(name: str) -> type[Task]:
-    """A task's class by its registered name, or by ``module:Class`` of somebody's own."""
+    """A task's class by its registered name, by ``family/name`` as in ``metaworld/door-open-v3``, or by
+    ``module:Class`` of somebody's own.
+    """
     if name in TASKS:
         return TASKS[name]
+    family, _, member = name.partition("/")
+    if family in TASK_FAMILIES and member:
+        made: type[Task] = load_attribute(TASK_FAMILIES[family], "the task")(member)
+        return made
     if ":" not in name and name not in OTHER_TASKS:
         names = ", ".join([*TASKS, *OTHER_TASKS])
-        raise UserError(f"there is no task '{name}'; take one of {names}, or module:Class of your own task")
+        raise UserError(
+            f"there is no task '{name}'; take one of {names}, metaworld/NAME, or module:Class of your own"
+        )
     cls = load_attribute(OTHER_TASKS.get(name, name), "the task")
     if not (isinstance(cls, type) and issubclass(cls, Task)):
         raise UserError(f"the task '{name}' is not a subclass of beacon.sim.Task")
@@ -54,7 +65,8 @@ def find_task(name: str) -> type[Task]:
 
 def known_task(name: str) -> type[Task] | None:
     """The class of a registered task or of one of another simulator; None for other names."""
-    return find_task(name) if name in TASKS or name in OTHER_TASKS else None
+    known = name in TASKS or name in OTHER_TASKS or name.partition("/")[0] in TASK_FAMILIES
+    return find_task(name) if known else None
 
 
 def make_task(name: str, size: str = "full") -> Task:

@@ -1,6 +1,7 @@
 """The suites that come with the package: importing this registers them."""
 
 from beacon.suites.definitions.comparisons import ALIGNMENT, CONTAMINATED, SIM2REAL, SIM2SIM
+from beacon.suites.definitions.foreign import METAWORLD
 from beacon.suites.definitions.pusht import PUSHT
 from beacon.suites.definitions.sensitivity import SENSITIVITY, SENSITIVITY_RECOMMENDED
 from beacon.suites.definitions.several_sources import MULTISOURCE
@@ -14,6 +15,7 @@ for _suite in (
     SCALING,
     CONTAMINATED,
     MULTISOURCE,
+    METAWORLD,
     ALIGNMENT,
     SENSITIVITY,
     SENSITIVITY_RECOMMENDED,
