@@ -124,11 +124,12 @@ def difference_from_cpu(config: TrainConfig, folder: Path) -> float:
     """The largest relative difference of the first losses from the CPU's, both in float32."""
     short = replace(config, optimization=replace(config.optimization, steps=4, steps_per_epoch=2))
     losses: list[list[float]] = []
-    for device in (config.run.device, "cpu"):
-        run = folder / f"first-{device}"
+    for number, device in enumerate((config.run.device, "cpu")):
+        run = folder / f"first-{number}"
         train(replace(short, run=replace(short.run, device=device, precision="float32")), run)
         losses.append(losses_of(run))
-    return float(max(abs(a - b) / b for a, b in zip(*losses, strict=True)))
+    there, here = losses
+    return max(abs(a - b) / b for a, b in zip(there, here, strict=True))
 
 
 def check(preset: str, device: str, folder: Path, *, quick: bool) -> dict[str, Any]:

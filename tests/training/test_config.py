@@ -174,3 +174,10 @@ def test_a_reports_command_repeats_the_configuration(preset: str, image_size: in
     )
     words = shlex.split(train_command(config, Path("out")))
     assert parse(words[2:]).config() == config
+
+
+def test_the_old_name_of_automatic_precision_is_read(source: Path, target: Path) -> None:
+    config = tiny_config("cotrain", source, target)
+    values = config.to_dict()
+    values["run"]["precision"] = "bfloat16"  # on a GPU, and float32 on the CPU: what "auto" is now
+    assert TrainConfig.from_dict(values).run.precision == "auto"

@@ -20,6 +20,7 @@ from beacon.methods.auxiliary import Adversarial, FeatureDistance, FutureState
 from beacon.methods.base import Indices
 from beacon.methods.losses.transport import sinkhorn_plan, transport_plan
 from beacon.plain import changed
+from beacon.policy import load_policy
 from beacon.training import TrainConfig
 from beacon.training import train as train_run
 from beacon.training.trainer import Trainer
@@ -128,6 +129,20 @@ def test_a_reweighter_takes_embeddings_of_the_device_and_actions_of_the_cpu() ->
         again.load_state_dict(state)
     assert np.allclose(here.weights, there.weights)
     assert np.array_equal(again.weights, there.weights)
+
+
+def test_a_policy_acts_there(source: Path, target: Path, tmp_path: Path) -> None:
+    config = config_of("cotrain", source, target)
+    train_run(replace(config, run=replace(config.run, device="cpu")), tmp_path / "run")
+    rng = np.random.default_rng(0)
+    observation = {
+        "agentview_image": rng.integers(255, size=(3, 2, 24, 24, 3), dtype=np.uint8),
+        "robot0_eef_pos": rng.normal(size=(3, 2, 3)),
+    }
+    here = load_policy(tmp_path / "run").act(observation)
+    with pretended_device():
+        there = load_policy(tmp_path / "run", device="cuda").act(observation)
+    assert np.allclose(here, there, atol=1e-4)
 
 
 @pytest.mark.parametrize("reference", ["diag", "outer"])
