@@ -6,12 +6,12 @@ demonstrations of other folds. A demonstration that goes elsewhere pursues anoth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from beacon.audit.evidence import Evidence, Vector, evidence_from_scores
-from beacon.audit.look_alikes import robust_scores
+from beacon.audit.calibration import CalibrationOptions, Members, calibrate
+from beacon.audit.evidence import CheckResult, Matrix, Vector, evidence_from_p_values
 from beacon.audit.recordings import Recording
 from beacon.audit.regression import cross_fitted_residuals, principal_components
 
@@ -30,38 +30,39 @@ class GoalOptions:
     ridge: float = 3e-2
     # Demonstrations, at least.
     enough: int = 20
-    # Robust standard deviations above the median from which on something is said.
-    least_score: float = 2.0
+    # Share of the variance of some coordinate that first pictures must explain.
+    least_explained: float = 0.1
+    # How the sound part of a set is found. Wrong goals hardly differ from right ones that are unusual, and
+    # what is wrong and joins teaches where to go.
+    calibration: CalibrationOptions = field(default_factory=lambda: CalibrationOptions(joins=0.01))
 
 
-def check_goals(
-    recordings: list[Recording], options: GoalOptions
-) -> tuple[Vector, list[Evidence], str | None]:
-    """Scores in robust standard deviations, (demos,), evidence, and a remark about the set."""
-    nothing = np.zeros(len(recordings))
-    if len(recordings) < options.enough:
-        return nothing, [], f"{len(recordings)} demonstrations are too few to tell where one should go"
+def check_goals(recordings: list[Recording], options: GoalOptions) -> CheckResult:
+    """Whether demonstrations go where their first pictures say."""
+    count = len(recordings)
+    if count < options.enough:
+        return CheckResult.silent(count, f"{count} demonstrations are too few to tell where one should go")
     if not recordings[0].first_picture.size or not recordings[0].state.shape[1]:
-        return nothing, [], "without pictures and proprioception nothing tells where one should go"
+        return CheckResult.silent(
+            count, "without pictures and proprioception nothing tells where one should go"
+        )
     pictures = np.stack([r.first_picture for r in recordings]).astype(np.float64)
     starts = np.stack([r.state[0] for r in recordings]).astype(np.float64)
     starts = 0.1 * (starts - starts.mean(axis=0)) / (starts.std(axis=0) + 1e-6)
     features = np.concatenate([principal_components(pictures, options.components), starts], axis=1)
     ways = np.stack([_way(r, options.moments) for r in recordings])
-    spread = ways.std(axis=0)
-    ways = (ways - ways.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
-    numbers = np.arange(len(recordings))
-    order = np.random.default_rng(0).permutation(len(recordings))
-    residuals = cross_fitted_residuals(features, ways, order[numbers], ridge=options.ridge)
-    # Only what the pictures explain can be wrong: dimensions count by their explained variance.
-    centre = np.median(np.abs(residuals), axis=0)
-    explained = np.clip(1 - (1.4826 * centre) ** 2, 0, 1)
-    if explained.max() < 0.1:
-        return nothing, [], "first pictures do not tell where the robot goes"
-    share = explained / explained.sum()
-    misfits = np.sqrt((residuals / np.maximum(centre, 1e-6)) ** 2 @ share)
-    scores = robust_scores(np.log(misfits + 1e-9))
-    usual = float(np.median(misfits))
+    misfits = np.ones(count)
+
+    def measure(members: Members) -> Matrix:
+        nonlocal misfits
+        misfits = _misfits(features, ways, members, options)
+        return np.asarray(np.log(misfits + 1e-9)[:, None])
+
+    try:
+        calibrated = calibrate(measure, count, options.calibration)
+    except _NothingExplained:
+        return CheckResult.silent(count, "first pictures do not tell where the robot goes")
+    usual = float(np.median(misfits[calibrated.members]))
 
     def words(number: int) -> str:
         return (
@@ -69,8 +70,29 @@ def check_goals(
             f"({misfits[number] / usual:.1f} × as far off as is usual)"
         )
 
-    evidence = evidence_from_scores(CHECK, "another goal", scores, options.least_score, words)
-    return scores, evidence, None
+    p_values, scores = calibrated.combined, calibrated.scores
+    evidence = evidence_from_p_values(CHECK, "another goal", p_values, scores, words)
+    return CheckResult(p_values, scores, evidence)
+
+
+class _NothingExplained(Exception):
+    """First pictures say nothing about the way."""
+
+
+def _misfits(features: Matrix, ways: Matrix, members: Members, options: GoalOptions) -> Vector:
+    """How far every demonstration goes from where the others' pictures say, (demos,)."""
+    spread = ways[members].std(axis=0)
+    scaled = (ways - ways[members].mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
+    order = np.random.default_rng(0).permutation(len(ways))
+    residuals, scale = cross_fitted_residuals(features, scaled, order, usable=members, ridge=options.ridge)
+    # Only what the pictures explain can be wrong: dimensions count by their explained variance.
+    centre = np.median(np.abs(residuals[members]), axis=0)
+    plain = np.median(np.abs(residuals * scale)[members], axis=0)
+    explained = np.where(spread > 1e-9, np.clip(1 - (1.4826 * plain) ** 2, 0, 1), 0)
+    if explained.max() < options.least_explained:
+        raise _NothingExplained
+    share = explained / explained.sum()
+    return np.asarray(np.sqrt((residuals / np.maximum(centre, 1e-6)) ** 2 @ share))
 
 
 def _way(recording: Recording, moments: tuple[float, ...]) -> Vector:

@@ -31,6 +31,7 @@ Actions against motion, where demonstrations go against what their first picture
 dropped frames, duplicates, labels of success. An accusation has a p-value; among all that are accused, about
 the share --false-discovery-rate is accused wrongly. --out writes audit.json, audit.parquet and audit.html."""
 
+FRAMES_IN_MEMORY = 256 * 2**20  # bytes; what is beyond is mapped from a file, a demonstration at a time
 MOST_LISTED = 30  # demonstrations in the terminal, of one set
 LINES = 10  # of progress, where there is no terminal
 
@@ -111,7 +112,8 @@ def _load(options: AuditArguments) -> list[EpisodeSet]:
     mapping = ObservationMapping(
         options.cameras, options.proprio, parse_rename(options.rename), options.image_size
     )
-    return load_domains([*options.source, options.target], mapping=mapping)
+    paths = [*options.source, options.target]
+    return load_domains(paths, mapping=mapping, memory_limit_bytes=FRAMES_IN_MEMORY)
 
 
 def _write(folder: Path, saved: SavedAudit) -> None:

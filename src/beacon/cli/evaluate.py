@@ -34,7 +34,7 @@ def command(
     Args:
         run: a run folder, the address of a server (ws://127.0.0.1:8000), or module:function that returns a
             policy.
-        task: lift, stack, mug-cleanup, threading, metaworld/NAME, an installed one, or module:Class of your own.
+        task: lift, stack, mug-cleanup, threading, metaworld/NAME, an installed one, or module:Class.
         domain: source, texture, texture-view, real-proxy, an installed one, or a YAML file of your own.
         episodes: how many initial states.
         region: where objects start: train, target or ood.

@@ -2,6 +2,7 @@
 
 from beacon.suites.definitions.comparisons import ALIGNMENT, CONTAMINATED, SIM2REAL, SIM2SIM
 from beacon.suites.definitions.foreign import METAWORLD
+from beacon.suites.definitions.repaired import REPAIRED
 from beacon.suites.definitions.sensitivity import SENSITIVITY, SENSITIVITY_RECOMMENDED
 from beacon.suites.definitions.studies import ABLATION, SCALING
 from beacon.suites.suite import register_suite
@@ -13,6 +14,7 @@ for _suite in (
     SCALING,
     CONTAMINATED,
     METAWORLD,
+    REPAIRED,
     ALIGNMENT,
     SENSITIVITY,
     SENSITIVITY_RECOMMENDED,
