@@ -70,7 +70,7 @@ def test_found_and_named(
     [
         (robot.delayed(4), 0.97),
         (robot.mirrored(0), 0.97),
-        (robot.scaled(0.5), 0.8),  # most of the set agrees on the smaller unit: a known limit
+        (robot.scaled(0.5), 0.97),
         (robot.noisy, 0.97),
     ],
 )
@@ -117,19 +117,19 @@ def test_another_goal_scores_higher() -> None:
     demos = robot.demonstrations(150, seed=6)
     chosen = robot.corrupted(demos, robot.wrong_goal, 0.2)
 
-    scores, _, remark = check_goals(read_recordings(robot.as_set(demos)), GoalOptions())
+    result = check_goals(read_recordings(robot.as_set(demos)), GoalOptions())
 
-    assert remark is None
-    assert auc(scores, chosen) >= 0.8
+    assert result.remark is None
+    assert auc(result.scores, chosen) >= 0.8
 
 
 def test_another_camera_scores_higher() -> None:
     demos = robot.demonstrations(80, seed=7)
     chosen = robot.corrupted(demos, robot.other_camera, 0.1)
 
-    scores, _ = check_cameras(read_recordings(robot.as_set(demos)), PictureOptions())
+    result = check_cameras(read_recordings(robot.as_set(demos)), PictureOptions())
 
-    assert auc(scores, chosen) >= 0.9
+    assert auc(result.scores, chosen) >= 0.9
 
 
 def test_small_pictures_that_do_not_show_small_motions_are_not_frozen(target: EpisodeSet) -> None:
@@ -147,7 +147,7 @@ def test_p_values_of_sound_demonstrations_are_not_small(target: EpisodeSet) -> N
 
     result = check_dynamics(recordings, read_recordings(target), DynamicsOptions())
 
-    assert np.median(result.misfits) == pytest.approx(1.0, abs=0.1)
+    assert np.median(result.scores) == pytest.approx(1.0, abs=0.1)
     assert all(item.p_value > 1e-4 for item in result.evidence)
 
 
@@ -157,3 +157,27 @@ def test_clean_sets_are_hardly_accused(seeds: range, target: EpisodeSet) -> None
 
     accused = sum(len(verdict.accused) for verdict in verdicts)
     assert accused <= 0.02 * DEMOS * len(seeds)
+
+
+def test_two_ways_to_do_a_task_accuse_neither(target: EpisodeSet) -> None:
+    demos = robot.demonstrations(DEMOS, seed=11)
+    # Every third robot is pushed about by something that its actions do not know of: it fits badly, and is
+    # sound. So are some of the target's.
+    rng = np.random.default_rng(12)
+    pushed_target = robot.demonstrations(9, seed=13)
+    for demo in [*demos[::3], *pushed_target[::3]]:
+        push = np.cumsum(0.03 * np.sin(np.linspace(0, 6, len(demo["state"])) + rng.uniform(0, 6)))
+        demo["state"][:, :3] += push[:, None].astype(np.float32)
+
+    verdict = audited(demos, robot.as_set(pushed_target))
+
+    assert len(verdict.accused) <= 1
+
+
+def test_accused_ones_have_no_vote(target: EpisodeSet) -> None:
+    demos = robot.demonstrations(DEMOS, seed=14)
+    chosen = robot.corrupted(demos, robot.scaled(0.5), 0.6)
+
+    verdict = audited(demos, target)
+
+    assert len(set(verdict.accused) - set(chosen)) <= 2

@@ -142,6 +142,14 @@ def test_the_foreign_world_has_a_clean_and_a_corrupted_column() -> None:
         assert "/" not in sound.file_name
 
 
+def test_a_repaired_source_is_another_dataset_made_of_the_corrupted_one() -> None:
+    chosen = select_entries(SUITES["repaired"], CPU, Choice((0,), ("cotrain",), ("stack",)))
+    clean, corrupted, repaired = (entry.experiment.sources[0] for entry in chosen)
+    assert repaired.unrepaired() == corrupted and corrupted.sound() == repaired.sound() == clean
+    assert len({clean.key, corrupted.key, repaired.key}) == 3
+    assert repaired.repaired_for == chosen[2].experiment.target
+
+
 def test_the_first_table_is_whole_and_seeds_come_one_after_the_other() -> None:
     chosen = select_entries(SUITES["sim2sim"], CPU, Choice((0, 1)))
     rows = {"source-only", "target-only", "cotrain", "cotrain-natural", "mmd", "uot"}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from beacon.analysis import greedy_facilities
 from beacon.audit.distance import MOMENTS, covered_shares, distances, way
 from beacon.audit.evidence import Vector
-from beacon.audit.goals import GoalOptions, predict_ways
+from beacon.audit.goals import GoalOptions, explained_ways
 from beacon.audit.recordings import Recording, read_recordings
 from beacon.audit.regression import principal_components
 from beacon.data.episodes import EpisodeSet
@@ -183,7 +183,7 @@ def _relevance(recordings: list[Recording]) -> tuple[Vector, Vector]:
     options = GoalOptions(moments=MOMENTS[1:])
     if len(recordings) < options.enough or not recordings[0].first_picture.size:
         return unit, np.tile(unit, later)
-    _, _, explained = predict_ways(recordings, options)
+    explained = explained_ways(recordings, options)
     explained = np.where(np.tile(unit, later) > 0, explained, 0.0)
     if explained.max() < LEAST_EXPLAINED:
         return unit, np.tile(unit, later)

@@ -5,40 +5,137 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from beacon.audit.dynamics_model import DynamicsModel, DynamicsOptions, Matrix, motion_features, scale_factor
-from beacon.audit.evidence import Evidence, Repair
-from beacon.audit.recordings import Recording
+from beacon.audit.calibration import Null
+from beacon.audit.dynamics_model import DynamicsModel, scale_factor
+from beacon.audit.evidence import SUSPICIOUS, Evidence, Matrix, Repair, RepairKind, Vector
 
 DYNAMICS = "inverse-dynamics"  # name of the check of actions against motion
+STILL_UNUSUAL = 0.001  # p-value of a misfit that a change does not explain
+EXPLAINED = 0.02  # share in the misfit above which an action dimension is explained by motion
+# What is measured of every demonstration: its misfit, and what each change would make of it.
+CHANGES: tuple[RepairKind, ...] = ("lag", "sign", "permutation", "offset", "scale")
+# Below these nothing is unusual: actions that fit better as they are; an offset that removes less than a
+# fifth of the misfit, which any fitted offset makes smaller; factors between 0.8 and 1.25.
+LEAST = np.array([-np.inf, -np.inf, 0.0, 0.0, 0.0, -np.log(0.8), np.log(1.25)])
 
 
-def diagnose(
-    demo: int,
-    recording: Recording,
-    model: DynamicsModel,
-    usual: float,
-    p: float,
-    options: DynamicsOptions,
-    *,
-    only_scale: bool = False,
-) -> Evidence:
-    """The change of the actions that explains the misfit best, or the bare fact."""
-    predicted = model.predict(motion_features(recording, model.lags))
-    actions = recording.actions.astype(np.float64)
-    before = model.misfit(actions[: len(predicted)], predicted) / usual
-    candidates = [_try_scale(actions, predicted, model, usual, before)]
-    if not only_scale:
-        candidates += [
-            _try_lag(actions, predicted, model, usual, before, options),
-            _try_signs(actions, predicted, model, usual, before),
-            _try_order(actions, predicted, model, usual, before),
-            _try_offset(actions, predicted, model, usual, before),
-        ]
-    repairs = [repair for repair in candidates if repair is not None]
+class Changes:
+    """The best change of each kind for one demonstration, with the misfits that remain.
+
+    Args:
+        actions: (T, A) as recorded.
+        predicted: (S, A) actions that explain the motion, by a model that has not seen the demonstration.
+        model: of motion and action.
+        largest_lag: largest shift in time that is tried.
+    """
+
+    def __init__(self, actions: Matrix, predicted: Matrix, model: DynamicsModel, largest_lag: int) -> None:
+        self.actions, self.predicted, self.model = actions, predicted, model
+        self.recorded = actions[: len(predicted)]
+        self.before = model.misfit(self.recorded, predicted)
+        self.explained = np.flatnonzero(model.share > EXPLAINED)
+        self.lag, self.after_lag = self._best_lag(largest_lag)
+        self.signs, self.after_signs = self._best_signs()
+        self.order, self.after_order = self._best_order()
+        everywhere = model.share > EXPLAINED
+        self.offset = np.where(everywhere, (self.recorded - predicted).mean(axis=0), 0.0)
+        self.after_offset = model.misfit(self.recorded - self.offset, predicted)
+        self.factor = scale_factor(self.recorded, predicted, model)
+        self.scale = np.where(everywhere, self.factor, 1.0)
+        self.after_scale = model.misfit(self.recorded / self.scale, predicted)
+
+    def statistics(self) -> Vector:
+        """Logarithms of the misfit and of its roughness, then of how much each of `CHANGES` makes it smaller.
+
+        A robot that touches something misfits for a while, and smoothly; noise is rough. The changes'
+        gains hardly depend on how well a demonstration fits at all, which differs between sound ones.
+        Any factor makes a misfit smaller than it was, so of the last the factor itself is measured.
+        """
+        before = np.log(self.before + 1e-12)
+        after = (self.after_lag, self.after_signs, self.after_order, self.after_offset)
+        gains = [before - np.log(misfit + 1e-12) for misfit in after]
+        rough = self.model.misfit(np.diff(self.recorded, axis=0), np.diff(self.predicted, axis=0))
+        return np.array([before, np.log(rough + 1e-12), *gains, np.log(self.factor)])
+
+    def repair(self, kind: RepairKind, usual: float) -> Repair:
+        """The change of a kind, with the misfits in units of the usual one."""
+        before = self.before / usual
+        if kind == "lag":
+            return Repair("lag", before, self.after_lag / usual, lag=self.lag)
+        if kind == "sign":
+            return Repair("sign", before, self.after_signs / usual, signs=tuple(self.signs.tolist()))
+        if kind == "permutation":
+            return Repair("permutation", before, self.after_order / usual, order=tuple(self.order))
+        if kind == "offset":
+            return Repair("offset", before, self.after_offset / usual, offset=tuple(self.offset.tolist()))
+        return Repair("scale", before, self.after_scale / usual, scale=tuple(self.scale.tolist()))
+
+    def _best_lag(self, largest: int) -> tuple[int, float]:
+        best, least, steps = 0, np.inf, len(self.predicted)
+        for lag in range(-largest, largest + 1):
+            first, last = max(0, -lag), min(steps, len(self.actions) - lag)
+            if lag == 0 or last - first < max(8, steps // 2):
+                continue
+            misfit = self.model.misfit(self.actions[first + lag : last + lag], self.predicted[first:last])
+            if misfit < least:
+                best, least = lag, misfit
+        return (best, least) if best else (0, self.before)
+
+    def _best_signs(self) -> tuple[NDArray[np.int64], float]:
+        """Each dimension by itself, and all whose recorded and predicted actions point apart."""
+        mean = self.model.mean
+        products = ((self.recorded - mean) * (self.predicted - mean)).sum(axis=0)
+        against = np.flatnonzero(products < 0)
+        together = np.intersect1d(against, self.explained)
+        best, least = np.ones(self.actions.shape[1], np.int64), np.inf
+        for flipped in [[dimension] for dimension in self.explained] + [together.tolist()]:
+            if not flipped:
+                continue
+            signs = np.ones(self.actions.shape[1], np.int64)
+            signs[flipped] = -1
+            misfit = self.model.misfit(self.recorded * signs, self.predicted)
+            if misfit < least:
+                best, least = signs, misfit
+        return best, (least if np.isfinite(least) else self.before)
+
+    def _best_order(self) -> tuple[list[int], float]:
+        best, least = list(range(self.actions.shape[1])), np.inf
+        for first, second in combinations(self.explained.tolist(), 2):
+            order = list(range(self.actions.shape[1]))
+            order[first], order[second] = second, first
+            misfit = self.model.misfit(self.recorded[:, order], self.predicted)
+            if misfit < least:
+                best, least = order, misfit
+        return best, (least if np.isfinite(least) else self.before)
+
+
+def diagnose(demo: int, changes: Changes, p_values: Vector, null: Null, usual: float) -> Evidence:
+    """The change that explains the misfit best among those that help more than they would by chance, or the
+    bare fact.
+
+    Args:
+        demo: number of the demonstration.
+        changes: of its actions.
+        p_values: of `Changes.statistics`, corrected for their number.
+        null: statistics of sound demonstrations; what a change leaves must be usual among their misfits.
+        usual: misfit of sound demonstrations.
+    """
+    repairs = [
+        changes.repair(kind, usual)
+        for kind, p in zip(CHANGES, p_values[-len(CHANGES) :].tolist(), strict=True)
+        if p < SUSPICIOUS
+    ]
+    left = null.first_p_values(np.log([repair.residual_after * usual + 1e-12 for repair in repairs]))
+    repairs = [
+        repair
+        for repair, p in zip(repairs, left.tolist(), strict=True)
+        if repair.residual_after < repair.residual_before and p > STILL_UNUSUAL
+    ]
     best = min(repairs, key=lambda repair: repair.residual_after, default=None)
-    removed = 0.0 if best is None else (before - best.residual_after) / max(before - 1.0, 1e-9)
-    if best is None or (removed < options.explains and not only_scale):
+    before, p = changes.before / usual, float(p_values.min())
+    if best is None:
         text = (
             f"actions do not fit the motion beside them (residual {before:.1f} × usual), for no simple reason"
         )
@@ -60,70 +157,3 @@ def _words(repair: Repair) -> str:
         moved = [str(d) for d, other in enumerate(repair.order) if other != d]
         return f"action dimensions {' and '.join(moved)} are swapped"
     return "actions have a constant offset"
-
-
-def _try_lag(
-    actions: Matrix,
-    predicted: Matrix,
-    model: DynamicsModel,
-    usual: float,
-    before: float,
-    options: DynamicsOptions,
-) -> Repair | None:
-    best: tuple[float, int] | None = None
-    for lag in range(-options.largest_lag, options.largest_lag + 1):
-        first, last = max(0, -lag), min(len(predicted), len(actions) - lag)
-        if lag == 0 or last - first < max(8, len(predicted) // 2):
-            continue
-        misfit = model.misfit(actions[first + lag : last + lag], predicted[first:last]) / usual
-        if best is None or misfit < best[0]:
-            best = (misfit, lag)
-    return None if best is None else Repair("lag", before, best[0], lag=best[1])
-
-
-def _try_signs(
-    actions: Matrix, predicted: Matrix, model: DynamicsModel, usual: float, before: float
-) -> Repair | None:
-    recorded = actions[: len(predicted)]
-    products = ((recorded - model.mean) * (predicted - model.mean)).sum(axis=0)
-    signs = np.where((products < 0) & (model.share > 0.02), -1, 1)
-    if (signs > 0).all():
-        return None
-    after = model.misfit(recorded * signs, predicted) / usual
-    return Repair("sign", before, after, signs=tuple(signs.tolist()))
-
-
-def _try_scale(
-    actions: Matrix, predicted: Matrix, model: DynamicsModel, usual: float, before: float
-) -> Repair | None:
-    recorded = actions[: len(predicted)]
-    factor = scale_factor(recorded, predicted, model)
-    if not 0.05 < factor < 20 or 0.8 < factor < 1.25:
-        return None
-    scale = np.where(model.share > 0.02, factor, 1.0)
-    after = model.misfit(recorded / scale, predicted) / usual
-    return Repair("scale", before, after, scale=tuple(scale.tolist()))
-
-
-def _try_order(
-    actions: Matrix, predicted: Matrix, model: DynamicsModel, usual: float, before: float
-) -> Repair | None:
-    recorded = actions[: len(predicted)]
-    explained = np.flatnonzero(model.share > 0.02)
-    best: Repair | None = None
-    for first, second in combinations(explained.tolist(), 2):
-        order = list(range(actions.shape[1]))
-        order[first], order[second] = second, first
-        after = model.misfit(recorded[:, order], predicted) / usual
-        if best is None or after < best.residual_after:
-            best = Repair("permutation", before, after, order=tuple(order))
-    return best
-
-
-def _try_offset(
-    actions: Matrix, predicted: Matrix, model: DynamicsModel, usual: float, before: float
-) -> Repair | None:
-    recorded = actions[: len(predicted)]
-    offset = np.where(model.share > 0.02, (recorded - predicted).mean(axis=0), 0.0)
-    after = model.misfit(recorded - offset, predicted) / usual
-    return Repair("offset", before, after, offset=tuple(offset.tolist()))

@@ -1,49 +1,35 @@
 """Do the actions of a demonstration fit its motion, and if not, what would make them fit?
 
 The model is that of the check `inverse-dynamics`: a linear map from the motion after a step to the action at
-that step, fitted on sound demonstrations. A demonstration whose actions do not fit is tried with its actions
-shifted in time, with signs changed, rescaled, offset, or with two dimensions exchanged; what makes it fit is
-the diagnosis.
+that step, fitted on sound demonstrations. Of every demonstration its misfit is measured, and how much smaller
+it becomes with the actions shifted in time, with signs changed, two dimensions exchanged, offset or rescaled.
+A sound demonstration may fit badly, for instance where the robot touches something; no such change makes it
+fit better.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from beacon.audit.diagnosis import diagnose
-from beacon.audit.dynamics_model import (
-    DynamicsModel,
-    DynamicsOptions,
-    beside,
-    fit_model,
-    misfit_of,
-    scale_factor,
-)
-from beacon.audit.evidence import Evidence, Vector, predictive_p_values, untruncated
+from beacon.audit.calibration import Members, Null, calibrate
+from beacon.audit.diagnosis import CHANGES, LEAST, Changes, diagnose
+from beacon.audit.dynamics_model import DynamicsModel, DynamicsOptions, beside, fit_model
+from beacon.audit.evidence import SUSPICIOUS, CheckResult, Matrix
 from beacon.audit.recordings import Recording
 
-
-@dataclass(frozen=True)
-class DynamicsResult:
-    """Misfits of a set's demonstrations in units of the usual one, evidence, and what the set as a whole is
-    like.
-    """
-
-    misfits: Vector  # (demos,); 1 is usual
-    evidence: list[Evidence]
-    remark: str | None  # about the whole set
+TWO_SIDED = (1 + len(CHANGES),)  # of the statistics: the factor of the actions
+# Misfit and roughness differ between sound demonstrations as they do between the target's.
+LEVELS = np.arange(2 + len(CHANGES)) < 2
 
 
 def check_dynamics(
     recordings: list[Recording], target: list[Recording], options: DynamicsOptions
-) -> DynamicsResult:
-    """Compare actions with motion in every demonstration of a source set.
+) -> CheckResult:
+    """Compare actions with motion in every demonstration of a source set; scores are misfits, 1 is usual.
 
-    The target's model ranks the demonstrations. The best ``sound_share`` of a large set are then the
-    yardstick, so that a source with other dynamics is judged by its own. Where one and the same change makes
-    the whole set fit the target's model, the whole set is wrong, and the target's model remains the
+    The target's model ranks the demonstrations. The best of a large set are then where the search for its
+    sound part begins, so that a source with other dynamics is judged by its own. Where one and the same
+    change makes the whole set fit the target's model, the whole set is wrong, and the target remains the
     yardstick.
 
     Args:
@@ -52,62 +38,106 @@ def check_dynamics(
         options: of the check.
     """
     trusted = fit_model(target, options)
-    nothing = np.ones(len(recordings))
     if trusted is None:
-        return DynamicsResult(nothing, [], "the target's motion does not explain its actions: not checked")
-    model, null = trusted
-    log_null = np.log(null + 1e-12)
-    misfits = np.array([misfit_of(r, model) for r in recordings])
-    best = float(np.quantile(misfits, options.sound_share / 2) / np.median(null))
+        return CheckResult.silent(
+            len(recordings), "the target's motion does not explain its actions: not checked"
+        )
+    model, left_out = trusted
+    by_target = [_changes(r, beside(r, model)[1], model, options) for r in recordings]
+    null = [_changes(r, p, model, options) for r, p in zip(target, left_out, strict=True)]
+    trusted_statistics = _statistics(null)
+    yardstick = Null(trusted_statistics, None, LEAST, TWO_SIDED, options.calibration.least_spread)
+    unusual = yardstick.p_values(_statistics(by_target))
+    misfits = np.array([changes.before for changes in by_target])
+    usual = float(np.median([changes.before for changes in null]))
+    best = float(np.quantile(misfits, options.calibration.sound_share / 2) / usual)
     remark = None
     if best > options.usual_misfit:
         remark = f"actions move this robot otherwise than the target's (misfit {best:.1f} × the target's own)"
-    if len(recordings) >= options.enough and not _is_wrong_as_a_whole(recordings, model, null, best, options):
-        keep = np.argsort(misfits, kind="stable")[: max(2, round(options.sound_share * len(recordings)))]
-        own = fit_model([recordings[k] for k in keep], options)
-        if own is None:
-            return DynamicsResult(nothing, [], remark)
-        model, null = own
-        log_null = untruncated(np.log(null + 1e-12), options.sound_share)
-        misfits = np.array([misfit_of(r, model) for r in recordings])
-    usual = float(np.median(null))
-    p_values = predictive_p_values(np.log(misfits + 1e-12), log_null, options.least_spread)
-    factors, factor_p = _scale_factors(recordings, misfits, model, options)
-    evidence = []
-    for number, recording in enumerate(recordings):
-        if misfits[number] > options.usual_misfit * usual:
-            evidence.append(diagnose(number, recording, model, usual, float(p_values[number]), options))
-        elif factor_p[number] < options.suspicious and not 0.8 < factors[number] < 1.25:
-            # Small actions hardly misfit: what is unusual is their size.
-            p = float(factor_p[number])
-            evidence.append(diagnose(number, recording, model, usual, p, options, only_scale=True))
-    return DynamicsResult(misfits / usual, evidence, remark)
+    if len(recordings) < options.enough or _is_wrong_as_a_whole(by_target, usual, best, options):
+        return _result(by_target, unusual, yardstick, usual, remark)
+    own = _OwnYardstick(recordings, options)
+    try:
+        calibrated = calibrate(
+            own.measure,
+            len(recordings),
+            options.calibration,
+            start=_least_unusual(unusual, options),
+            trusted=np.where(LEVELS, trusted_statistics, np.nan),
+            least=LEAST,
+            two_sided=TWO_SIDED,
+        )
+    except _CannotTell:
+        return CheckResult.silent(len(recordings), remark)
+    usual = float(np.median(np.exp(calibrated.statistics[calibrated.members, 0])))
+    return _result(own.changes, calibrated.p_values, calibrated.null, usual, remark)
 
 
-def _scale_factors(
-    recordings: list[Recording], misfits: Vector, model: DynamicsModel, options: DynamicsOptions
-) -> tuple[Vector, Vector]:
-    """How large the actions of every demonstration are against what its motion needs, and p-values.
+def _changes(
+    recording: Recording, predicted: Matrix, model: DynamicsModel, options: DynamicsOptions
+) -> Changes:
+    return Changes(recording.actions.astype(np.float64), predicted, model, options.largest_lag)
 
-    The null are the factors of the demonstrations that fit best.
-    """
-    factors = np.array([scale_factor(*beside(recording, model), model) for recording in recordings])
-    sound = np.argsort(misfits, kind="stable")[: max(2, round(options.sound_share * len(recordings)))]
-    deviation = np.abs(np.log(factors) - np.median(np.log(factors[sound])))
-    spread = max(1.4826 * float(np.median(deviation[sound])), options.least_spread / 2)
-    from scipy.stats import t as student
 
-    return factors, np.asarray(2 * student.sf(deviation / spread, len(sound) - 1))
+def _statistics(changes: list[Changes]) -> Matrix:
+    return np.stack([each.statistics() for each in changes])
+
+
+def _result(
+    changes: list[Changes], p_values: Matrix, null: Null, usual: float, remark: str | None
+) -> CheckResult:
+    corrected = np.minimum(1.0, p_values * p_values.shape[1])
+    combined = corrected.min(axis=1)
+    evidence = [
+        diagnose(number, changes[number], corrected[number], null, usual)
+        for number in np.flatnonzero(combined < SUSPICIOUS).tolist()
+    ]
+    misfits = np.array([each.before for each in changes]) / usual
+    return CheckResult(combined, misfits, evidence, remark)
+
+
+class _CannotTell(Exception):
+    """The set's motion does not explain its actions."""
+
+
+class _OwnYardstick:
+    """Measures a set by a model of its own sound part."""
+
+    def __init__(self, recordings: list[Recording], options: DynamicsOptions) -> None:
+        self._recordings, self._options = recordings, options
+        self.changes: list[Changes] = []
+
+    def measure(self, members: Members) -> Matrix:
+        """Statistics of all, (demos, statistics); members by models of the other members."""
+        fitted = fit_model([self._recordings[n] for n in np.flatnonzero(members)], self._options)
+        if fitted is None:
+            raise _CannotTell
+        model, left_out = fitted
+        own = dict(zip(np.flatnonzero(members).tolist(), left_out, strict=True))
+        self.changes = [
+            _changes(r, own[n] if n in own else beside(r, model)[1], model, self._options)
+            for n, r in enumerate(self._recordings)
+        ]
+        return _statistics(self.changes)
+
+
+def _least_unusual(p_values: Matrix, options: DynamicsOptions) -> Members:
+    count = max(2, round(options.calibration.sound_share * len(p_values)))
+    chosen = np.zeros(len(p_values), np.bool_)
+    chosen[np.argsort(-p_values.min(axis=1), kind="stable")[:count]] = True
+    return chosen
 
 
 def _is_wrong_as_a_whole(
-    recordings: list[Recording], model: DynamicsModel, null: Vector, best: float, options: DynamicsOptions
+    by_target: list[Changes], usual: float, best: float, options: DynamicsOptions
 ) -> bool:
     """Whether nearly all demonstrations need the same change to fit the target's model."""
     if best <= options.usual_misfit:
         return False
-    usual = float(np.median(null))
-    repairs = [diagnose(n, r, model, usual, 0.0, options).repair for n, r in enumerate(recordings)]
-    changes = [(r.kind, r.lag, r.signs, r.order) for r in repairs if r is not None and r.residual_after < 1.5]
-    most = max((changes.count(change) for change in set(changes)), default=0)
-    return most >= 0.9 * len(recordings)
+    needed = []
+    for changes in by_target:
+        repairs = [changes.repair(kind, usual) for kind in CHANGES]
+        repair = min(repairs, key=lambda repair: repair.residual_after)
+        if repair.residual_after < options.usual_misfit < repair.residual_before:
+            needed.append((repair.kind, repair.lag, repair.signs, repair.order))
+    return max((needed.count(change) for change in set(needed)), default=0) >= 0.9 * len(by_target)

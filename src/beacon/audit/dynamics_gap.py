@@ -10,9 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beacon.audit.dynamics_model import DynamicsOptions, fit_model, misfit_of
+from beacon.audit.dynamics_model import DynamicsModel, DynamicsOptions, beside, fit_model
 from beacon.audit.recordings import Recording
 from beacon.data.episodes import EpisodeSet
+
+SOUND_SHARE = 0.4  # of a source that is taken to be sound, at least: the best by the target's model
 
 
 def dynamics_gap(
@@ -39,15 +41,24 @@ def dynamics_gap(
         candidates = [_motion(source, number) for number in range(len(source))]
         if not candidates or candidates[0].state.shape[1] != demos[0].state.shape[1]:
             return None
-        misfits = np.array([misfit_of(recording, trusted[0]) for recording in candidates])
-        best = np.argsort(misfits, kind="stable")[: max(2, round(chosen.sound_share * len(candidates)))]
-        own = fit_model([candidates[number] for number in best], chosen)
+        misfits = np.array([_misfit(recording, trusted[0]) for recording in candidates])
+        best = np.argsort(misfits, kind="stable")[: max(2, round(SOUND_SHARE * len(candidates)))]
+        sound = [candidates[number] for number in best]
+        own = fit_model(sound, chosen)
         if own is None:
             return None
-        model, null = own
-        of_target = np.median([misfit_of(recording, model) for recording in demos])
-        gaps.append(float(of_target / np.median(null)))
+        model, predicted = own  # every one by a model of the others
+        usual = [
+            model.misfit(recording.actions[: len(actions)].astype(np.float64), actions)
+            for recording, actions in zip(sound, predicted, strict=True)
+        ]
+        of_target = np.median([_misfit(recording, model) for recording in demos])
+        gaps.append(float(of_target / np.median(usual)))
     return max(gaps, default=None)
+
+
+def _misfit(recording: Recording, model: DynamicsModel) -> float:
+    return model.misfit(*beside(recording, model))
 
 
 def _motion(episodes: EpisodeSet, number: int) -> Recording:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from beacon.audit.evidence import Vector
+from beacon.audit.calibration import CalibrationOptions
+from beacon.audit.evidence import Matrix, Vector
 from beacon.audit.recordings import Recording
-
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -27,18 +25,12 @@ class DynamicsOptions:
     constant: float = 1e-6
     # Largest shift in time that is tried, in steps.
     largest_lag: int = 12
-    # Misfit, in units of the usual one, up to which nothing is said.
+    # Misfit of the best part of a set, in units of the target's, from which on it is said of the whole set.
     usual_misfit: float = 1.5
-    # A change explains a misfit where it removes so much of what is beyond the usual.
-    explains: float = 0.6
-    # Share of a set that is taken to be sound, at least: the best by the target's model.
-    sound_share: float = 0.4
-    # Demonstrations of a set from which on its own best part is the yardstick.
+    # Demonstrations of a set from which on its own sound part is the yardstick.
     enough: int = 10
-    # Standard deviation of the logarithm of sound misfits, at least.
-    least_spread: float = 0.1
-    # p-value of a factor of the actions up to which it is said although they hardly misfit.
-    suspicious: float = 0.01
+    # How the sound part is found.
+    calibration: CalibrationOptions = field(default_factory=CalibrationOptions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,19 +64,22 @@ def motion_features(recording: Recording, lags: int) -> Matrix:
     return np.concatenate([change[lag : lag + steps] for lag in range(lags)], axis=1)
 
 
-def fit_model(recordings: list[Recording], options: DynamicsOptions) -> tuple[DynamicsModel, Vector] | None:
-    """A model of sound demonstrations, and their misfits by models of the others; None where they cannot
-    tell.
+def fit_model(
+    recordings: list[Recording], options: DynamicsOptions
+) -> tuple[DynamicsModel, list[Matrix]] | None:
+    """A model of sound demonstrations, and for each what models of the others predict; None where they
+    cannot tell.
 
     Args:
         recordings: sound demonstrations.
         options: of the check.
     """
-    usable = [r for r in recordings if len(r.state) > options.lags + 1 and r.state.shape[1]]
-    if len(usable) < 2:
+    if not recordings or not recordings[0].state.shape[1]:
         return None
-    features = [motion_features(r, options.lags) for r in usable]
-    actions = [r.actions[: len(f)].astype(np.float64) for r, f in zip(usable, features, strict=True)]
+    features = [motion_features(r, options.lags) for r in recordings]
+    if sum(len(rows) > 1 for rows in features) < 2:
+        return None
+    actions = [r.actions[: len(f)].astype(np.float64) for r, f in zip(recordings, features, strict=True)]
     scale = np.sqrt(np.mean(np.concatenate(features) ** 2, axis=0)) + 1e-12
     grams = [(f / scale).T @ (f / scale) for f in features]
     sums = [a.sum(axis=0) for a in actions]
@@ -103,10 +98,11 @@ def fit_model(recordings: list[Recording], options: DynamicsOptions) -> tuple[Dy
         ridge = options.ridge * count * np.eye(len(scale))
         return mean, np.linalg.solve(gram + ridge, cross - np.outer(columns, mean))
 
-    residuals = []
-    for number, (f, a) in enumerate(zip(features, actions, strict=True)):
+    predicted = []
+    for number, f in enumerate(features):
         mean, coefficients = solve(number)
-        residuals.append(a - mean - (f / scale) @ coefficients)
+        predicted.append(mean + (f / scale) @ coefficients)
+    residuals = [a - p for a, p in zip(actions, predicted, strict=True)]
     everything = np.concatenate(actions)
     spread = everything.std(axis=0)
     varies = spread > options.constant * max(float(np.abs(everything).max()), 1e-12)
@@ -123,8 +119,7 @@ def fit_model(recordings: list[Recording], options: DynamicsOptions) -> tuple[Dy
         explained / explained.sum(),
         options.lags,
     )
-    misfits = [float(np.sqrt(np.mean((r / model.noise) ** 2 @ model.share))) for r in residuals]
-    return model, np.array(misfits)
+    return model, predicted
 
 
 def beside(recording: Recording, model: DynamicsModel) -> tuple[Matrix, Matrix]:
@@ -139,7 +134,3 @@ def scale_factor(recorded: Matrix, predicted: Matrix, model: DynamicsModel) -> f
     above = float(((recorded * predicted).sum(axis=0) * weight).sum())
     below = float(((predicted * predicted).sum(axis=0) * weight).sum())
     return float(np.clip(above / below, 0.05, 20)) if below > 0 else 1.0
-
-
-def misfit_of(recording: Recording, model: DynamicsModel) -> float:
-    return model.misfit(*beside(recording, model))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+SUSPICIOUS = 0.02  # p-value below which something is said; who is accused is decided later
 RepairKind = Literal["lag", "sign", "scale", "offset", "permutation"]
 
 
@@ -72,27 +74,49 @@ class Evidence:
         return asdict(self)
 
 
-def evidence_from_scores(
-    check: str, kind: str, scores: Vector, least: float, words: Callable[[int], str]
+@dataclass(frozen=True, eq=False)
+class CheckResult:
+    """What one check says of a set.
+
+    Args:
+        p_values: (demos,) how often a sound demonstration would look as bad; 1 where it cannot tell.
+        scores: (demos,) larger is worse.
+        evidence: against those that are unusual.
+        remark: about the whole set, or why the check cannot tell.
+    """
+
+    p_values: Vector
+    scores: Vector
+    evidence: list[Evidence]
+    remark: str | None = None
+
+    @classmethod
+    def silent(cls, demos: int, remark: str | None = None) -> CheckResult:
+        """Of a check that cannot tell."""
+        return cls(np.ones(demos), np.zeros(demos), [], remark)
+
+
+def evidence_from_p_values(
+    check: str, kind: str, p_values: Vector, scores: Vector, words: Callable[[int], str]
 ) -> list[Evidence]:
-    """Evidence against demonstrations whose score, in standard deviations of sound ones, is large.
+    """Evidence against demonstrations with a small p-value.
 
     Args:
         check: name of the check.
         kind: what is wrong.
-        scores: (demos,) standard deviations above the usual.
-        least: score from which on something is said.
+        p_values: (demos,).
+        scores: (demos,) larger is worse.
         words: what is wrong with a demonstration, by its number.
     """
-    from scipy.stats import norm
-
     return [
-        Evidence(check, kind, number, float(scores[number]), float(norm.sf(scores[number])), words(number))
-        for number in np.flatnonzero(scores > least).tolist()
+        Evidence(check, kind, number, float(scores[number]), float(p_values[number]), words(number))
+        for number in np.flatnonzero(p_values < SUSPICIOUS).tolist()
     ]
 
 
-def predictive_p_values(values: Vector, null: Vector, least_spread: float) -> Vector:
+def predictive_p_values(
+    values: Vector, null: Vector, least_spread: float, trusted: Vector | None = None
+) -> Vector:
     """One-sided p-values of values against a small sample of sound ones, by Student's predictive
     distribution.
 
@@ -103,15 +127,22 @@ def predictive_p_values(values: Vector, null: Vector, least_spread: float) -> Ve
         values: (m,) what is judged, on a scale on which sound values are about normal, such as a logarithm.
         null: (n,) the same of demonstrations that are taken to be sound; at least two.
         least_spread: smallest standard deviation that is believed.
+        trusted: the same of other sound demonstrations, whose mean may differ. Where they vary more, their
+            spread and their number count.
     """
     from scipy.stats import t as student
 
     count = len(null)
     if count < 2:
         return np.ones(len(values))
-    spread = max(float(np.std(null, ddof=1)), least_spread)
+    spread, freedom = float(np.std(null, ddof=1)), count - 1
+    if trusted is not None and len(trusted) > 2:
+        other = float(np.std(trusted, ddof=1))  # not a number where it is unknown, which is not larger
+        if other > spread:
+            spread, freedom = other, len(trusted) - 1
+    spread = max(spread, least_spread)
     statistic = (values - float(np.mean(null))) / (spread * np.sqrt(1 + 1 / count))
-    return np.asarray(student.sf(statistic, count - 1))
+    return np.asarray(student.sf(statistic, freedom))
 
 
 def untruncated(values: Vector, share: float) -> Vector:
@@ -144,9 +175,3 @@ def benjamini_hochberg(p_values: Vector, rate: float) -> NDArray[np.bool_]:
     rejected = np.zeros(count, np.bool_)
     rejected[order[:last]] = True
     return rejected
-
-
-def strongest(evidence: Sequence[Evidence]) -> Evidence | None:
-    """The evidence with the smallest p-value; of equal ones the larger score."""
-    faults = [item for item in evidence if item.is_fault]
-    return min(faults, key=lambda item: (item.p_value, -item.score)) if faults else None

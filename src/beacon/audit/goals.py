@@ -6,12 +6,12 @@ demonstrations of other folds. A demonstration that goes elsewhere pursues anoth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from beacon.audit.evidence import Evidence, Vector, evidence_from_scores
-from beacon.audit.look_alikes import robust_scores
+from beacon.audit.calibration import CalibrationOptions, Members, calibrate
+from beacon.audit.evidence import CheckResult, Vector, evidence_from_p_values
 from beacon.audit.recordings import Recording
 from beacon.audit.regression import Matrix, cross_fitted_residuals, principal_components
 
@@ -30,27 +30,35 @@ class GoalOptions:
     ridge: float = 3e-2
     # Demonstrations, at least.
     enough: int = 20
-    # Robust standard deviations above the median from which on something is said.
-    least_score: float = 2.0
+    # Share of the variance of some coordinate that first pictures must explain.
+    least_explained: float = 0.1
+    # How the sound part of a set is found. Wrong goals hardly differ from right ones that are unusual, and
+    # what is wrong and joins teaches where to go.
+    calibration: CalibrationOptions = field(default_factory=lambda: CalibrationOptions(joins=0.01))
 
 
-def check_goals(
-    recordings: list[Recording], options: GoalOptions
-) -> tuple[Vector, list[Evidence], str | None]:
-    """Scores in robust standard deviations, (demos,), evidence, and a remark about the set."""
-    nothing = np.zeros(len(recordings))
-    if len(recordings) < options.enough:
-        return nothing, [], f"{len(recordings)} demonstrations are too few to tell where one should go"
+def check_goals(recordings: list[Recording], options: GoalOptions) -> CheckResult:
+    """Whether demonstrations go where their first pictures say."""
+    count = len(recordings)
+    if count < options.enough:
+        return CheckResult.silent(count, f"{count} demonstrations are too few to tell where one should go")
     if not recordings[0].first_picture.size or not recordings[0].state.shape[1]:
-        return nothing, [], "without pictures and proprioception nothing tells where one should go"
-    residuals, centre, explained = predict_ways(recordings, options)
-    # Only what the pictures explain can be wrong: dimensions count by their explained variance.
-    if explained.max() < 0.1:
-        return nothing, [], "first pictures do not tell where the robot goes"
-    share = explained / explained.sum()
-    misfits = np.sqrt((residuals / np.maximum(centre, 1e-6)) ** 2 @ share)
-    scores = robust_scores(np.log(misfits + 1e-9))
-    usual = float(np.median(misfits))
+        return CheckResult.silent(
+            count, "without pictures and proprioception nothing tells where one should go"
+        )
+    features, ways = _beginnings(recordings, options), _ways(recordings, options)
+    misfits = np.ones(count)
+
+    def measure(members: Members) -> Matrix:
+        nonlocal misfits
+        misfits = _misfits(features, ways, members, options)
+        return np.asarray(np.log(misfits + 1e-9)[:, None])
+
+    try:
+        calibrated = calibrate(measure, count, options.calibration)
+    except _NothingExplained:
+        return CheckResult.silent(count, "first pictures do not tell where the robot goes")
+    usual = float(np.median(misfits[calibrated.members]))
 
     def words(number: int) -> str:
         return (
@@ -58,33 +66,59 @@ def check_goals(
             f"({misfits[number] / usual:.1f} × as far off as is usual)"
         )
 
-    evidence = evidence_from_scores(CHECK, "another goal", scores, options.least_score, words)
-    return scores, evidence, None
+    p_values, scores = calibrated.combined, calibrated.scores
+    evidence = evidence_from_p_values(CHECK, "another goal", p_values, scores, words)
+    return CheckResult(p_values, scores, evidence)
 
 
-def predict_ways(recordings: list[Recording], options: GoalOptions) -> tuple[Matrix, Vector, Vector]:
-    """How well first pictures and states tell where the robot goes.
+class _NothingExplained(Exception):
+    """First pictures say nothing about the way."""
+
+
+def _misfits(features: Matrix, ways: Matrix, members: Members, options: GoalOptions) -> Vector:
+    """How far every demonstration goes from where the others' pictures say, (demos,)."""
+    spread = ways[members].std(axis=0)
+    scaled = (ways - ways[members].mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
+    order = np.random.default_rng(0).permutation(len(ways))
+    residuals, scale = cross_fitted_residuals(features, scaled, order, usable=members, ridge=options.ridge)
+    # Only what the pictures explain can be wrong: dimensions count by their explained variance.
+    centre = np.median(np.abs(residuals[members]), axis=0)
+    plain = np.median(np.abs(residuals * scale)[members], axis=0)
+    explained = np.where(spread > 1e-9, np.clip(1 - (1.4826 * plain) ** 2, 0, 1), 0)
+    if explained.max() < options.least_explained:
+        raise _NothingExplained
+    share = explained / explained.sum()
+    return np.asarray(np.sqrt((residuals / np.maximum(centre, 1e-6)) ** 2 @ share))
+
+
+def explained_ways(recordings: list[Recording], options: GoalOptions) -> Vector:
+    """The share of the variance of the way that first pictures and states explain, 1 for constants.
 
     Args:
         recordings: with pictures and proprioception.
         options: which moments of the way, and of the regression.
-
-    Returns:
-        Residuals of cross-fitted predictions of all moments and dimensions (demos, W), in standard
-        deviations; their median size (W,); the share of the variance that is explained (W,), 1 for constants.
     """
+    ways = _ways(recordings, options)
+    spread = ways.std(axis=0)
+    scaled = (ways - ways.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
+    order = np.random.default_rng(0).permutation(len(ways))
+    features = _beginnings(recordings, options)
+    residuals, scale = cross_fitted_residuals(features, scaled, order, ridge=options.ridge)
+    plain = np.median(np.abs(residuals * scale), axis=0)
+    return np.asarray(np.clip(1 - (1.4826 * plain) ** 2, 0, 1))
+
+
+def _beginnings(recordings: list[Recording], options: GoalOptions) -> Matrix:
+    """First pictures and states, (demos, F)."""
     pictures = np.stack([r.first_picture for r in recordings]).astype(np.float64)
     starts = np.stack([r.state[0] for r in recordings]).astype(np.float64)
     starts = 0.1 * (starts - starts.mean(axis=0)) / (starts.std(axis=0) + 1e-6)
-    features = np.concatenate([principal_components(pictures, options.components), starts], axis=1)
-    ways = np.stack([_way(r, options.moments) for r in recordings])
-    spread = ways.std(axis=0)
-    ways = (ways - ways.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
-    numbers = np.arange(len(recordings))
-    order = np.random.default_rng(0).permutation(len(recordings))
-    residuals = cross_fitted_residuals(features, ways, order[numbers], ridge=options.ridge)
-    centre = np.median(np.abs(residuals), axis=0)
-    return residuals, centre, np.clip(1 - (1.4826 * centre) ** 2, 0, 1)
+    return np.concatenate([principal_components(pictures, options.components), starts], axis=1)
+
+
+def _ways(recordings: list[Recording], options: GoalOptions) -> Matrix:
+    """The robot's states at all moments, (demos, W)."""
+    return np.stack([_way(recording, options.moments) for recording in recordings])
 
 
 def _way(recording: Recording, moments: tuple[float, ...]) -> Vector:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from beacon.audit.evidence import Evidence, Vector, evidence_from_scores
-from beacon.audit.look_alikes import robust_scores
+from beacon.audit.calibration import CalibrationOptions, Members, calibrate
+from beacon.audit.evidence import SUSPICIOUS, CheckResult, Evidence, Matrix, Vector, evidence_from_p_values
 from beacon.audit.recordings import Recording, longest_run, speed
 from beacon.audit.regression import cross_fitted_residuals, principal_components
 
@@ -21,63 +21,91 @@ class PictureOptions:
 
     # Frames of a demonstration whose pictures are compared with the state.
     camera_frames: int = 12
-    # Robust standard deviations from which on it is another camera.
-    camera_score: float = 2.0
+    # Demonstrations from which on cameras and jumps are judged by their set.
+    enough: int = 10
     # Identical pictures in a row, while the robot moves, that count as frozen.
     frozen_frames: int = 6
-    # So many times the usual largest change of a demonstration's pictures is a jump.
-    jump: float = 2.0
     # So many times the motion that sound still pictures do not show makes a camera that hangs.
     unseen_motion: float = 3.0
-    # Share of a set that is taken to be sound, at least.
-    sound_share: float = 0.4
+    # How the sound part of a set is found.
+    calibration: CalibrationOptions = field(default_factory=CalibrationOptions)
 
 
-def check_cameras(recordings: list[Recording], options: PictureOptions) -> tuple[Vector, list[Evidence]]:
-    """Whether the pictures show the robot where its state says: scores (demos,) and evidence.
+def check_cameras(recordings: list[Recording], options: PictureOptions) -> CheckResult:
+    """Whether the pictures show the robot where its state says.
 
     Coarse pictures are predicted from the state by demonstrations of other folds. From another camera the
     robot is seen elsewhere.
     """
     count = len(recordings)
-    if count < 10 or not recordings[0].pictures.shape[1] or not recordings[0].state.shape[1]:
-        return np.zeros(count), []
-    misfits = _camera_misfits(recordings, options)
-    scores = robust_scores(np.log(misfits + 1e-9))
+    if count < options.enough or not recordings[0].pictures.shape[1] or not recordings[0].state.shape[1]:
+        return CheckResult.silent(count)
+    views = _Views(recordings, options)
+    misfits = np.ones(count)
+
+    def measure(members: Members) -> Matrix:
+        nonlocal misfits
+        misfits = views.misfits(members)
+        return np.asarray(np.log(misfits + 1e-9)[:, None])
+
+    calibrated = calibrate(measure, count, options.calibration)
+    usual = float(np.median(misfits[calibrated.members]))
 
     def words(number: int) -> str:
         return (
             "another camera: pictures do not show the robot where its state says "
-            f"(off {misfits[number] / np.median(misfits):.1f} × as much as is usual in its set)"
+            f"(off {misfits[number] / usual:.1f} × as much as is usual in its set)"
         )
 
-    evidence = evidence_from_scores("camera", "another camera", scores, options.camera_score, words)
-    return scores, evidence
+    p_values, scores = calibrated.combined, calibrated.scores
+    evidence = evidence_from_p_values("camera", "another camera", p_values, scores, words)
+    return CheckResult(p_values, scores, evidence)
 
 
-def _camera_misfits(recordings: list[Recording], options: PictureOptions) -> Vector:
-    """How far the pictures of a demonstration are from what its states make expect, (demos,)."""
-    steps = [
-        np.unique(np.linspace(0, len(r.state) - 1, options.camera_frames).astype(int)) for r in recordings
-    ]
-    demo = np.repeat(np.arange(len(recordings)), [len(chosen) for chosen in steps])
-    state = np.concatenate([r.state[s] for r, s in zip(recordings, steps, strict=True)]).astype(np.float64)
-    state = (state - state.mean(axis=0)) / (state.std(axis=0) + 1e-6)
-    views = np.concatenate([r.pictures[s] for r, s in zip(recordings, steps, strict=True)]).astype(np.float64)
-    views = principal_components(views, 16)
-    fold = np.random.default_rng(0).permutation(len(recordings))[demo]
-    residuals = cross_fitted_residuals(state, views, fold, ridge=1e-1)
-    return np.asarray(np.sqrt(np.bincount(demo, (residuals**2).mean(axis=1)) / np.bincount(demo)))
+class _Views:
+    """Some frames of every demonstration with their states."""
+
+    def __init__(self, recordings: list[Recording], options: PictureOptions) -> None:
+        steps = [
+            np.unique(np.linspace(0, len(r.state) - 1, options.camera_frames).astype(int)) for r in recordings
+        ]
+        pairs = list(zip(recordings, steps, strict=True))
+        self._demo = np.repeat(np.arange(len(recordings)), [len(chosen) for chosen in steps])
+        state = np.concatenate([r.state[s] for r, s in pairs]).astype(np.float64)
+        self._state = (state - state.mean(axis=0)) / (state.std(axis=0) + 1e-6)
+        pictures = np.concatenate([r.pictures[s] for r, s in pairs]).astype(np.float64)
+        self._views = principal_components(pictures, 16)
+        self._fold = np.random.default_rng(0).permutation(len(recordings))[self._demo]
+
+    def misfits(self, members: Members) -> Vector:
+        """How far the pictures of a demonstration are from what its states make expect, (demos,)."""
+        residuals, _ = cross_fitted_residuals(
+            self._state, self._views, self._fold, usable=members[self._demo], ridge=1e-1
+        )
+        sums = np.bincount(self._demo, (residuals**2).mean(axis=1))
+        return np.asarray(np.sqrt(sums / np.bincount(self._demo)))
 
 
-def check_frames(recordings: list[Recording], options: PictureOptions) -> list[Evidence]:
-    """Pictures that stand still while the robot moves, and jumps from one picture to the next."""
-    seen = [
-        number
-        for number, r in enumerate(recordings)
-        if r.pictures.shape[1] and r.state.shape[1] and len(r.state) > 2
-    ]
-    return [*_frozen(recordings, seen, options), *_jumps(recordings, seen, options)]
+def check_frames(
+    recordings: list[Recording], target: list[Recording], options: PictureOptions
+) -> list[Evidence]:
+    """Pictures that stand still while the robot moves, and jumps from one picture to the next.
+
+    Args:
+        recordings: of the set.
+        target: of the target, whose largest changes vary as sound ones do.
+        options: of the check.
+    """
+    seen = [number for number, r in enumerate(recordings) if _has_frames(r)]
+    trusted = [r for r in target if _has_frames(r)]
+    frozen = _frozen(recordings, seen, options)
+    explained = {item.demo for item in frozen}  # a picture that hung jumps when it goes on
+    jumps = _jumps(recordings, seen, trusted, options)
+    return [*frozen, *(item for item in jumps if item.demo not in explained)]
+
+
+def _has_frames(recording: Recording) -> bool:
+    return bool(recording.pictures.shape[1] and recording.state.shape[1] and len(recording.state) > 2)
 
 
 def _frozen(recordings: list[Recording], seen: list[int], options: PictureOptions) -> list[Evidence]:
@@ -87,7 +115,7 @@ def _frozen(recordings: list[Recording], seen: list[int], options: PictureOption
     speeds = np.concatenate([speed(recordings[number]) for number in seen])
     usual_speed = float(np.median(speeds[speeds > 0])) if (speeds > 0).any() else np.inf
     runs = {number: _still_run(recordings[number]) for number in seen}
-    usual = float(np.quantile([motion for _, _, motion in runs.values()], options.sound_share))
+    usual = float(np.quantile([motion for _, _, motion in runs.values()], options.calibration.sound_share))
     least = max(options.unseen_motion * usual, options.frozen_frames * 0.2 * usual_speed)
     return [
         Evidence(
@@ -112,24 +140,56 @@ def _still_run(recording: Recording) -> tuple[int, int, float]:
     return first, last, float(speed(recording)[max(first - 1, 0) : max(last, 0)].sum())
 
 
-def _jumps(recordings: list[Recording], seen: list[int], options: PictureOptions) -> list[Evidence]:
-    """The null are the largest changes of picture and state in sound demonstrations."""
-    if not seen:
+def _jumps(
+    recordings: list[Recording], seen: list[int], target: list[Recording], options: PictureOptions
+) -> list[Evidence]:
+    """A change of picture or state that is larger than those beside it; where a frame is missing, it is
+    twice as large. The null are the largest such ratios of sound demonstrations.
+    """
+    if len(seen) < options.enough:
         return []
-    changes = np.array([recordings[number].change[1:].max() for number in seen], np.float64)
-    moves = np.array([speed(recordings[number]).max() for number in seen])
-    changes /= max(float(np.quantile(changes, options.sound_share)), 1e-12)
-    moves /= max(float(np.quantile(moves, options.sound_share)), 1e-12)
+    ratios = np.log(np.array([[_spikes(s).max() for s in _series(recordings[n])] for n in seen]))
+    trusted = np.log(np.array([[_spikes(s).max() for s in _series(r)] for r in target])).reshape(-1, 2)
+    calibrated = calibrate(lambda _: ratios, len(seen), options.calibration, trusted=trusted)
+    p_values = _largest_p_values(ratios, ratios[calibrated.members], trusted)
+    p_values = np.where(ratios > np.log(2.0), np.minimum(1.0, 2 * p_values), 1.0)
     evidence = []
-    for number, change, move in zip(seen, changes.tolist(), moves.tolist(), strict=True):
-        size = max(change, move)
-        if size <= options.jump:
-            continue
-        series = recordings[number].change[1:] if change >= move else speed(recordings[number])
-        frame = int(series.argmax()) + 1
-        what = "picture" if change >= move else "robot"
+    for row in np.flatnonzero(p_values.min(axis=1) < SUSPICIOUS).tolist():
+        column = int(p_values[row].argmin())
+        frame = int(_spikes(_series(recordings[seen[row]])[column]).argmax()) + 1
+        size, p = float(np.exp(ratios[row, column])), float(p_values[row, column])
         text = (
-            f"the {what} jumps at frame {frame} ({size:.1f} × the usual largest change): frames are missing"
+            f"the {('picture', 'robot')[column]} jumps at frame {frame} "
+            f"({size:.1f} × the changes beside it): frames are missing"
         )
-        evidence.append(Evidence(FRAMES, "dropped frames", number, size, CERTAIN, text, (frame - 1, frame)))
+        evidence.append(Evidence(FRAMES, "dropped frames", seen[row], size, p, text, (frame - 1, frame)))
     return evidence
+
+
+def _largest_p_values(values: Matrix, sound: Matrix, trusted: Matrix) -> Matrix:
+    """p-values of values that are the largest of many, by Gumbel's distribution, column by column.
+
+    Args:
+        values: (demos, columns).
+        sound: (sound demonstrations, columns).
+        trusted: (target's, columns), whose spread counts where it is larger.
+    """
+    from scipy.stats import gumbel_r
+
+    spread = sound.std(axis=0)
+    if len(trusted) > 2:
+        spread = np.maximum(spread, trusted.std(axis=0))
+    scale = np.maximum(spread, 1e-6) * np.sqrt(6) / np.pi
+    return np.asarray(gumbel_r.sf(values, sound.mean(axis=0) - np.euler_gamma * scale, scale))
+
+
+def _series(recording: Recording) -> tuple[Vector, Vector]:
+    """How much the picture and the state change at every step, (T − 1,) each."""
+    return recording.change[1:].astype(np.float64), speed(recording)
+
+
+def _spikes(changes: Vector) -> Vector:
+    """Every change against the larger one beside it; small ones count as usual ones."""
+    usual = float(np.median(changes)) + 1e-9
+    around = np.pad(changes, 1, mode="edge")
+    return np.asarray((changes + usual) / (np.maximum(around[:-2], around[2:]) + usual))

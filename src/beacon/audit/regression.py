@@ -13,16 +13,22 @@ def cross_fitted_residuals(
     answers: Matrix,
     groups: NDArray[np.int64],
     *,
+    usable: NDArray[np.bool_] | None = None,
     folds: int = 5,
     ridge: float = 1e-2,
     largest: int = 2000,
-) -> Matrix:
-    """Answers minus what a Gaussian kernel ridge regression of the other folds predicts, (N, A).
+) -> tuple[Matrix, Matrix]:
+    """Answers minus what a Gaussian kernel ridge regression of the other folds predicts, (N, A), in units of
+    how well it can tell, and that unit, (N, 1).
+
+    As a Gaussian process, the regression has a variance at every row: small amid the rows that it was fitted
+    on, large at their edge. Residuals are divided by its square root.
 
     Args:
         features: (N, F); the kernel's width is the median distance of some of them.
         answers: (N, A).
         groups: (N,) rows of a group are in one fold.
+        usable: (N,) rows that models may be fitted on; None: all.
         folds: number of folds.
         ridge: added to the kernel's diagonal.
         largest: rows that a model is fitted on, drawn at random where there are more; so time grows with N
@@ -33,18 +39,24 @@ def cross_fitted_residuals(
     width = float(np.median(_squared_distances(some, some))) + 1e-12
     _, group = np.unique(groups, return_inverse=True)
     fold = group % folds
-    residuals = np.empty_like(answers)
+    residuals, units = np.empty_like(answers), np.ones((len(answers), 1))
+    allowed = np.ones(len(features), np.bool_) if usable is None else usable
     for number in range(folds):
-        test, train = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+        test, train = np.flatnonzero(fold == number), np.flatnonzero((fold != number) & allowed)
         if not len(test):
             continue
+        if not len(train):
+            train = np.flatnonzero(allowed)
         train = np.sort(rng.permutation(train)[:largest])
         mean = answers[train].mean(axis=0)
         gram = np.exp(-_squared_distances(features[train], features[train]) / width)
-        weights = np.linalg.solve(gram + ridge * np.eye(len(train)), answers[train] - mean)
+        noisy = gram + ridge * np.eye(len(train))
+        weights = np.linalg.solve(noisy, answers[train] - mean)
         kernel = np.exp(-_squared_distances(features[test], features[train]) / width)
-        residuals[test] = answers[test] - mean - kernel @ weights
-    return residuals
+        variance = 1 - np.einsum("nm,mn->n", kernel, np.linalg.solve(noisy, kernel.T)) + ridge
+        units[test] = np.sqrt(np.maximum(variance, ridge))[:, None]
+        residuals[test] = (answers[test] - mean - kernel @ weights) / units[test]
+    return residuals, units
 
 
 def _squared_distances(first: Matrix, second: Matrix) -> Matrix:

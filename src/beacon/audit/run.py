@@ -13,12 +13,12 @@ from beacon.audit.diagnosis import DYNAMICS
 from beacon.audit.distance import SetDistance, measure_distance
 from beacon.audit.dynamics import check_dynamics
 from beacon.audit.dynamics_model import DynamicsOptions
-from beacon.audit.evidence import Evidence, Vector, benjamini_hochberg, strongest
+from beacon.audit.evidence import SUSPICIOUS, Evidence, Vector, benjamini_hochberg
 from beacon.audit.goals import GoalOptions, check_goals
 from beacon.audit.habits import HabitOptions, check_habits
 from beacon.audit.look_alikes import LookAlikeOptions, check_look_alikes
 from beacon.audit.pictures import FRAMES, PictureOptions, check_cameras, check_frames
-from beacon.audit.recordings import Recording, control_rate, read_recordings
+from beacon.audit.recordings import DEFAULT_RATE, Recording, control_rate, read_recordings
 from beacon.data.episodes import EpisodeSet
 from beacon.errors import UserError
 
@@ -155,7 +155,16 @@ def run_audit(
         recordings = read(source)
         if advance is not None:
             advance(f"checking {source.name}", done, total)
-        verdicts.append(_judge(source, recordings, trusted, options))
+        verdicts.append(
+            judge_recordings(
+                recordings,
+                trusted,
+                options,
+                name=source.name,
+                path=str(source.path),
+                rate=control_rate(source),
+            )
+        )
     return AuditResult(target.name, len(target), tuple(verdicts))
 
 
@@ -173,19 +182,40 @@ def _refuse_too_little(sources: Sequence[EpisodeSet], target: EpisodeSet) -> Non
             )
 
 
-def _judge(
-    source: EpisodeSet, recordings: list[Recording], target: list[Recording], options: AuditOptions
+def judge_recordings(
+    recordings: list[Recording],
+    target: list[Recording],
+    options: AuditOptions,
+    *,
+    name: str = "",
+    path: str = "",
+    rate: float = DEFAULT_RATE,
 ) -> SetVerdict:
+    """Judge the demonstrations of one set.
+
+    Args:
+        recordings: of the set.
+        target: of the target, which is taken to be sound.
+        options: of the audit.
+        name: of the set.
+        path: of the set.
+        rate: control steps a second.
+    """
     dynamics = check_dynamics(recordings, target, options.dynamics)
-    _, goals, goal_remark = check_goals(recordings, options.goals)
-    _, alike, alike_remark = check_look_alikes(recordings, target, options.look_alikes)
-    _, cameras = check_cameras(recordings, options.pictures)
-    frames = check_frames(recordings, options.pictures)
-    habits = check_habits(recordings, control_rate(source), options.habits)
-    # A demonstration has as many chances to look bad as there are of these.
-    checks = (dynamics.evidence, goals, alike, cameras, [*frames, *habits])
-    evidence = [item for check in checks for item in check]
-    p_values = _combined(evidence, len(recordings), len(checks))
+    checks = [
+        dynamics,
+        check_goals(recordings, options.goals),
+        check_look_alikes(recordings, target, options.look_alikes, dynamics.p_values < SUSPICIOUS),
+        check_cameras(recordings, options.pictures),
+    ]
+    single = [
+        *check_frames(recordings, target, options.pictures),
+        *check_habits(recordings, rate, options.habits),
+    ]
+    evidence = [item for check in checks for item in check.evidence] + single
+    # A demonstration has as many chances to look bad as there are checks.
+    p_values = np.min([check.p_values for check in checks] + [_smallest(single, len(recordings))], axis=0)
+    p_values = np.minimum(1.0, (len(checks) + 1) * p_values)
     accused = benjamini_hochberg(p_values, options.false_discovery_rate)
     demos = tuple(
         DemoVerdict(
@@ -198,18 +228,17 @@ def _judge(
         )
         for number, recording in enumerate(recordings)
     )
-    remarks = [remark for remark in (dynamics.remark, goal_remark, alike_remark) if remark]
+    remarks = [check.remark for check in checks if check.remark]
     distance = measure_distance(recordings, target)
-    return SetVerdict(source.name, str(source.path), demos, tuple(remarks), distance)
+    return SetVerdict(name, path, demos, tuple(remarks), distance)
 
 
-def _combined(evidence: Sequence[Evidence], demos: int, checks: int) -> Vector:
-    """The smallest p-value of every demonstration's faults, corrected for the number of checks."""
+def _smallest(evidence: Sequence[Evidence], demos: int) -> Vector:
+    """The smallest p-value of every demonstration's faults, (demos,)."""
     p_values = np.ones(demos)
-    for number in range(demos):
-        worst = strongest([item for item in evidence if item.demo == number])
-        if worst is not None:
-            p_values[number] = min(1.0, checks * worst.p_value)
+    for item in evidence:
+        if item.is_fault:
+            p_values[item.demo] = min(p_values[item.demo], item.p_value)
     return p_values
 
 

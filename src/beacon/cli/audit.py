@@ -28,6 +28,7 @@ Actions against motion, where demonstrations go against what their first picture
 dropped frames, duplicates, labels of success. An accusation has a p-value; among all that are accused, about
 the share --false-discovery-rate is accused wrongly. --out writes audit.json, audit.parquet and audit.html."""
 
+FRAMES_IN_MEMORY = 256 * 2**20  # bytes; what is beyond is mapped from a file, a demonstration at a time
 MOST_LISTED = 30  # demonstrations in the terminal, of one set
 
 
@@ -107,7 +108,12 @@ def _load(options: AuditArguments) -> list[EpisodeSet]:
     mapping = ObservationMapping(
         options.cameras, options.proprio, parse_rename(options.rename), options.image_size
     )
-    return load_domains([*options.source, options.target], mapping=mapping, target=len(options.source))
+    return load_domains(
+        [*options.source, options.target],
+        mapping=mapping,
+        memory_limit_bytes=FRAMES_IN_MEMORY,
+        target=len(options.source),
+    )
 
 
 def _write(folder: Path, saved: SavedAudit) -> None:

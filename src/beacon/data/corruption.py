@@ -20,8 +20,9 @@ from beacon.files import replacing
 
 CORRUPTION, NONE = "corruption", "none"
 EARLIER_NAME = "flaw"  # of the attribute, which files and reports of earlier versions have
-DELAYED, MIRRORED, NOISY = "delayed", "mirrored", "noisy"
+DELAYED, MIRRORED, NOISY, HALVED = "delayed", "mirrored", "noisy", "halved"
 ACTION_CORRUPTIONS = (DELAYED, MIRRORED, NOISY)
+REPAIRABLE = (DELAYED, MIRRORED, HALVED)  # those that a change of the actions undoes
 DELAY = 8  # control steps
 LATERAL = 1  # the action's dimension to the side
 NOISE = 0.5  # standard deviation, of actions from −1 to 1
@@ -44,15 +45,14 @@ def write_corrupted(
         out: the new one.
         shares: corruption -> share of the demonstrations.
         seed: which demonstrations, and the noise.
-        others: corruptions that are not among `ACTION_CORRUPTIONS`, each a function that changes one
+        others: corruptions that are not of the actions alone, each a function that changes one
             demonstration in the open file.
     """
     others = others or {}
-    unknown = sorted(set(shares) - {*ACTION_CORRUPTIONS, *others})
+    known = dict.fromkeys((*ACTION_CORRUPTIONS, *REPAIRABLE))
+    unknown = sorted(set(shares) - {*known, *others})
     if unknown:
-        raise UserError(
-            f"there is no corruption '{unknown[0]}'; take some of {', '.join(ACTION_CORRUPTIONS)}"
-        )
+        raise UserError(f"there is no corruption '{unknown[0]}'; take some of {', '.join(known)}")
     with replacing(out) as temporary:
         shutil.copyfile(source, temporary)
         with h5py.File(temporary, "r+") as file:
@@ -93,6 +93,8 @@ def corrupted(actions: Actions, corruption: str, rng: np.random.Generator) -> Ac
         result[waiting:] = actions[: len(actions) - waiting]
         result[:waiting] = 0.0
         result[:waiting, -1] = actions[0, -1]  # the gripper as it is
+    elif corruption == HALVED:
+        result[:, :-1] *= 0.5
     elif corruption == NOISY:
         noise = NOISE * rng.standard_normal(result[:, :-1].shape)
         result[:, :-1] = np.clip(result[:, :-1] + noise, -1.0, 1.0)

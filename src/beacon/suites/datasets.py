@@ -40,6 +40,13 @@ def provide(spec: DatasetSpec, folder: Path, progress: Progress | None = None, w
     if path.exists():
         return path
     tell = progress or (lambda *_: None)
+    if spec.repaired_for is not None:
+        corrupted = provide(spec.unrepaired(), folder, progress, workers)
+        target = provide(spec.repaired_for, folder, progress, workers)
+        with waiting(folder / f".{spec.file_name}.lock", lambda: tell(0, spec.demos)):
+            if not path.exists():
+                _repair(corrupted, target, spec.repaired_demos, path)
+        return path
     sound = provide(spec.sound(), folder, progress, workers) if spec.corruptions else None
     with waiting(folder / f".{spec.file_name}.lock", lambda: tell(0, spec.demos)):
         if path.exists():  # another process has made it meanwhile
@@ -92,6 +99,19 @@ def _corrupt(spec: DatasetSpec, sound: Path, folder: Path, path: Path, tell: Pro
             _generate(spec, wrong_task, spec.seed + WRONG_SEED, count, wrong, tell)
         others[WRONG_OBJECT] = _taken_from(wrong)
     write_corrupted(sound, path, shares, seed, others)
+
+
+def _repair(corrupted: Path, target: Path, target_demos: int, path: Path) -> None:
+    """What ``beacon audit`` and ``beacon data repair`` do."""
+    from beacon.audit import AuditOptions, run_audit
+    from beacon.audit.repair import repair_dataset
+    from beacon.audit.saved import SavedAudit
+    from beacon.data import load_domains
+
+    source, trusted = load_domains([corrupted, target], limits=[None, target_demos])
+    result = run_audit([source], trusted)
+    saved = SavedAudit.of([source], trusted, AuditOptions(), result)
+    repair_dataset(corrupted, path, saved, f"the audit of {corrupted.name}")
 
 
 def _seen_otherwise(spec: DatasetSpec) -> Replace:

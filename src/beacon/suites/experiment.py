@@ -38,6 +38,9 @@ class DatasetSpec:
     corruptions: tuple[tuple[str, float], ...] = ()  # names and their shares of the demonstrations
     corruption_seed: int | None = None  # of which demonstrations are corrupted; None: as seed
     label: str | None = None  # name of the file; None: a name made of all of this
+    # Repaired by an audit against the first so many demonstrations of a target; None: as it is.
+    repaired_for: DatasetSpec | None = None
+    repaired_demos: int = 0
 
     def configuration(self) -> dict[str, Any]:
         """All that decides the demonstrations.
@@ -53,6 +56,11 @@ class DatasetSpec:
             "seed": self.seed,
             "faults": to_plain(self.corruptions),
             **({} if self.corruption_seed is None else {"corruption_seed": self.corruption_seed}),
+            **(
+                {}
+                if self.repaired_for is None
+                else {"repaired_for": [self.repaired_for.configuration(), self.repaired_demos]}
+            ),
             **_task_revision(self.task),
             **_own_domain(self.domain),
         }
@@ -71,7 +79,13 @@ class DatasetSpec:
     def sound(self) -> DatasetSpec:
         """The same demonstrations before any are corrupted."""
         label = None if self.label is None else f"{self.label}-sound"
-        return replace(self, corruptions=(), corruption_seed=None, label=label)
+        return replace(self.unrepaired(), corruptions=(), corruption_seed=None, label=label)
+
+    def unrepaired(self) -> DatasetSpec:
+        """The same demonstrations before any are repaired."""
+        label = None if self.label is None else f"{self.label}-unrepaired"
+        label = self.label if self.repaired_for is None else label
+        return replace(self, repaired_for=None, repaired_demos=0, label=label)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class Setting:
         target_demos: how many; None: as many as the preset has.
         region: where objects start in target demonstrations.
         corruptions: of the source, names and shares.
+        repaired: whether the source is audited against the target demonstrations and repaired.
         align: also measure how well source and target mix in the embeddings.
         sources: several, the best first, in place of the one that other suites have.
     """
@@ -60,6 +61,7 @@ class Setting:
     target_demos: int | None = None
     region: str = "train"
     corruptions: tuple[tuple[str, float], ...] = ()
+    repaired: bool = False
     align: bool = False
     sources: tuple[DatasetSpec, ...] = ()
 
@@ -78,7 +80,13 @@ class Setting:
             self.preset.size,
             seed=SOURCE_SEED,
             corruptions=self.corruptions,
+            repaired_for=self.target() if self.repaired else None,
+            repaired_demos=self._target_demos if self.repaired else 0,
         )
+
+    @property
+    def _target_demos(self) -> int:
+        return self.preset.target_demos if self.target_demos is None else self.target_demos
 
     def two_sources(self) -> tuple[DatasetSpec, DatasetSpec]:
         """Half of the demonstrations from the source domain, half with another table."""
@@ -98,7 +106,7 @@ class Setting:
             method=variant.method,
             sources=self._sources_of(variant),
             target=self.target(),
-            target_demos=preset.target_demos if self.target_demos is None else self.target_demos,
+            target_demos=self._target_demos,
             evaluations=self.evaluations,
             preset=preset.train_preset,
             seed=self.seed,

@@ -3,6 +3,7 @@
 from beacon.suites.definitions.comparisons import ALIGNMENT, CONTAMINATED, SIM2REAL, SIM2SIM
 from beacon.suites.definitions.foreign import METAWORLD
 from beacon.suites.definitions.pusht import PUSHT
+from beacon.suites.definitions.repaired import REPAIRED
 from beacon.suites.definitions.sensitivity import SENSITIVITY, SENSITIVITY_RECOMMENDED
 from beacon.suites.definitions.several_sources import MULTISOURCE
 from beacon.suites.definitions.studies import ABLATION, SCALING
@@ -16,6 +17,7 @@ for _suite in (
     CONTAMINATED,
     MULTISOURCE,
     METAWORLD,
+    REPAIRED,
     ALIGNMENT,
     SENSITIVITY,
     SENSITIVITY_RECOMMENDED,
