@@ -32,6 +32,7 @@ class LongRun(Campaign):
     )
     unit = f"slices of {SLICE:,} steps"
     share = 0.15
+    sample = 0
     planned = STEPS // SLICE
 
     def prepare(self) -> None:

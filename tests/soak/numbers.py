@@ -49,6 +49,7 @@ class Numbers(Campaign):
     )
     unit = "problems"
     share = 0.05
+    sample = 150
     planned = 20_000
 
     def prepare(self) -> None:
