@@ -85,8 +85,9 @@ def test_the_page_has_a_row_for_every_campaign_that_was_tried(origin: Origin, tm
     ledger.save()
     write_page(tmp_path / "page.md", tmp_path, [Coin, Numbers])
     page = (tmp_path / "page.md").read_text()
-    assert "| coin | coins | coins | 1,234 | 1,200 | 34 | 2.0 |" in page and "numbers" not in page
-    assert "coin: largest 0.25" in page
+    assert "| coin | coins | coins | 1,234 | 1,200 | 34 | 2.0 |" in page
+    assert "| numbers |" not in page
+    assert "coin: largest 0.25" in page and "Not all attempts were made yet of: coin (2 made)." in page
     for said in (origin.commit, f"seed {origin.seed}", origin.machine):
         assert said in page
     assert "tried   1234 coins, survived   1200, failed  34" in format_line(Coin, ledger)
