@@ -45,6 +45,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--attempts", type=int, default=None, help="at most so many of each campaign")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "soak", help="folder for its files")
     parser.add_argument("--page", type=Path, default=None, help="the page to write from all ledgers")
+    parser.add_argument("--small", action="store_true", help="only the sample of `make test`")
     parser.add_argument("--again", action="store_true", help="forget what was tried so far")
     return parser.parse_args(words)
 
@@ -56,6 +57,8 @@ def main(words: list[str]) -> int:
     if unknown := [name for name in asked.only if name not in known]:
         raise UserError(f"--only {unknown[0]}: choose of {', '.join(known)}")
     chosen = [known[name] for name in asked.only] or list(known.values())
+    if asked.small:
+        chosen = [campaign for campaign in chosen if campaign.sample]
     origin = Origin.here(asked.seed)
     work: Path = asked.work.resolve()
     ledgers = []
@@ -68,7 +71,7 @@ def main(words: list[str]) -> int:
         # What a campaign does not need of its share is left to those after it.
         until = time.monotonic() + (end - time.monotonic()) * campaign.share / shares
         shares -= campaign.share
-        _try(campaign, ledger, work, until, asked.attempts)
+        _try(campaign, ledger, work, until, campaign.sample if asked.small else asked.attempts, asked.small)
         ledgers.append(ledger)
         print(format_line(campaign, ledger), flush=True)
     if asked.page is not None:
@@ -76,7 +79,9 @@ def main(words: list[str]) -> int:
     return 1 if any(ledger.failed for ledger in ledgers) else 0
 
 
-def _try(campaign: type[Campaign], ledger: Ledger, work: Path, until: float, attempts: int | None) -> None:
+def _try(
+    campaign: type[Campaign], ledger: Ledger, work: Path, until: float, attempts: int | None, small: bool
+) -> None:
     seen = len(ledger.problems)
 
     def notify(now: Ledger) -> None:
@@ -88,7 +93,7 @@ def _try(campaign: type[Campaign], ledger: Ledger, work: Path, until: float, att
     if ledger.next == 0:  # baselines of other code, or of another folder, are none
         shutil.rmtree(work / campaign.name, ignore_errors=True)
     if not ledger.complete:
-        with campaign(work / campaign.name) as prepared:
+        with campaign(work / campaign.name, small=small) as prepared:
             run(prepared, ledger, until=until, at_most=attempts, notify=notify)
 
 

@@ -39,6 +39,7 @@ class Campaign(ABC):
     what: ClassVar[str]  # in words, for the table
     unit: ClassVar[str]  # what is counted
     share: ClassVar[float]  # of the time
+    sample: ClassVar[int]  # attempts in `make test`; 0: none, it takes too long
     planned: int  # attempts of the whole campaign; may be known only after `prepare`
 
     def __init__(self, folder: Path, *, small: bool = False) -> None:

@@ -40,6 +40,7 @@ class Configurations(Campaign):
     )
     unit = "configurations"
     share = 0.15
+    sample = 30
     planned = 5_000
 
     def prepare(self) -> None:

@@ -47,6 +47,7 @@ class Data(Campaign):
     )
     unit = "datasets"
     share = 0.2
+    sample = 40
     planned = 10_000
 
     def prepare(self) -> None:

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from beacon.errors import UserError
+from beacon.files import replacing
 
 SOURCE = Path(__file__).with_suffix(".c")
+LIBRARY = SOURCE.parents[2] / "build" / "soak" / "faults.so"
 KINDS = ("write", "fsync", "rename", "create")
 ERRORS = {
     "full disk": errno.ENOSPC,
@@ -45,20 +47,18 @@ class Fault:
         return f"{self.kind} {self.number}{after}: {self.error}"
 
 
-def install(folder: Path) -> None:
-    """Compile the layer, and let the processes to come have it. It does nothing until it is armed.
-
-    Args:
-        folder: where the compiled layer is kept.
-    """
-    library = folder / "faults.so"
-    if not library.exists() or library.stat().st_mtime < SOURCE.stat().st_mtime:
-        command = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"]
-        try:
-            subprocess.run(command, check=True, capture_output=True)
-        except FileNotFoundError:
-            raise UserError("there is no C compiler (cc); Debian: apt-get install gcc libc6-dev") from None
-    os.environ["LD_PRELOAD"] = str(library.resolve())
+def install() -> None:
+    """Compile the layer, and let the processes to come have it. It does nothing until it is armed."""
+    if not LIBRARY.exists() or LIBRARY.stat().st_mtime < SOURCE.stat().st_mtime:
+        with replacing(LIBRARY) as temporary:
+            command = ["cc", "-O1", "-shared", "-fPIC", "-o", str(temporary), str(SOURCE), "-ldl"]
+            try:
+                subprocess.run(command, check=True, capture_output=True)
+            except FileNotFoundError:
+                raise UserError(
+                    "there is no C compiler (cc); Debian: apt-get install gcc libc6-dev"
+                ) from None
+    os.environ["LD_PRELOAD"] = str(LIBRARY)
 
 
 def run_with_fault(fault: Fault, folder: Path, counts: Path, work: Callable[[Path], int]) -> int:

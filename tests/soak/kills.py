@@ -30,6 +30,7 @@ class Kills(Campaign):
     )
     unit = "kills"
     share = 0.3
+    sample = 2
 
     def prepare(self) -> None:
         """Make the datasets, and say what there is to kill."""

@@ -45,7 +45,19 @@ def write_page(page: Path, work: Path, campaigns: Sequence[type[Campaign]]) -> N
         f"| {ledger.failed:,} | {ledger.seconds / 60:.1f} |\n"
         for campaign, ledger in there
     )
-    write_bytes(page, (HEAD + rows + "\n" + _measured(there) + _origins(there)).encode())
+    write_bytes(page, (HEAD + rows + "\n" + _unfinished(there) + _measured(there) + _origins(there)).encode())
+
+
+def _unfinished(ledgers: Sequence[tuple[type[Campaign], Ledger]]) -> str:
+    """Which campaigns have not come to their end."""
+    names = [f"{campaign.name} ({ledger.next:,} made)" for campaign, ledger in ledgers if not ledger.complete]
+    if not names:
+        return ""
+    return (
+        f"Not all attempts were made yet of: {', '.join(names)}. Kills go through training, conversion, "
+        "curation, export, generation, evaluation and suites in this order, the others through a random one; "
+        "the same command goes on.\n\n"
+    )
 
 
 def _measured(ledgers: Sequence[tuple[type[Campaign], Ledger]]) -> str:

@@ -16,6 +16,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from soak import faults
+
 PRELOAD = [
     "av",
     "beacon.cli.data",
@@ -71,6 +73,7 @@ def context(*, simulation: bool = False) -> Any:
     Args:
         simulation: also import the simulator beforehand, which takes some seconds once.
     """
+    faults.install()  # the one process from which all others come is started once
     chosen = multiprocessing.get_context("forkserver")
     chosen.set_forkserver_preload([*PRELOAD, *(SIMULATION if simulation else [])])
     return chosen

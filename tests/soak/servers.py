@@ -58,6 +58,7 @@ class Servers(Campaign):
     )
     unit = "requests and pages"
     share = 0.1
+    sample = 30
     planned = 3_000
 
     def prepare(self) -> None:

@@ -14,7 +14,7 @@ from soak.campaign import Attempt, Campaign, Randomness
 from soak.detached import Detached
 from soak.faults import Fault
 from soak.jobs import Job
-from soak.sandbox import Said
+from soak.sandbox import Said, context
 
 SAMPLE = ("train beacon", "convert to HDF5")
 JOBS = ("train beacon", "train cotrain", *SAMPLE[1:], "convert to LeRobot", "curate", "export")
@@ -35,10 +35,11 @@ class Storage(Campaign):
     )
     unit = "faults"
     share = 0.15
+    sample = 4
 
     def prepare(self) -> None:
         """Do every job once, and count its calls."""
-        faults.install(self.folder)
+        context()
         data = self.folder / "data"
         if not (data / "real.hdf5").exists():
             jobs.make_data(data)
