@@ -1,6 +1,6 @@
 """Does a demonstration go where its first picture says? A wrong goal or object shows here.
 
-Where the robot will be after a part of the episode is predicted from the first picture and state, by
+Where the robot will be after a part of its time or path is predicted from the first picture and state, by
 demonstrations of other folds. A demonstration that goes elsewhere pursues another goal.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from beacon.audit.calibration import CalibrationOptions, Members, calibrate
 from beacon.audit.evidence import CheckResult, Matrix, Vector, evidence_from_p_values
-from beacon.audit.recordings import Recording
+from beacon.audit.recordings import Recording, speed
 from beacon.audit.regression import cross_fitted_residuals, principal_components
 
 CHECK = "goals"
@@ -22,7 +22,7 @@ CHECK = "goals"
 class GoalOptions:
     """Options of the check of goals."""
 
-    # Moments of an episode at which the robot's state is predicted.
+    # Shares of an episode's time, and of its path, after which the robot's state is predicted.
     moments: tuple[float, ...] = (0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
     # Principal components of the first pictures.
     components: int = 48
@@ -50,12 +50,13 @@ def check_goals(recordings: list[Recording], options: GoalOptions) -> CheckResul
     starts = np.stack([r.state[0] for r in recordings]).astype(np.float64)
     starts = 0.1 * (starts - starts.mean(axis=0)) / (starts.std(axis=0) + 1e-6)
     features = np.concatenate([principal_components(pictures, options.components), starts], axis=1)
-    ways = np.stack([_way(r, options.moments) for r in recordings])
+    ways = [np.stack([way(r, options.moments) for r in recordings]) for way in (_by_time, _by_path)]
     misfits = np.ones(count)
 
     def measure(members: Members) -> Matrix:
         nonlocal misfits
-        misfits = _misfits(features, ways, members, options)
+        # Who lingers is elsewhere by time, who makes a detour by path; another goal is elsewhere by both.
+        misfits = np.minimum(*(_misfits(features, way, members, options) for way in ways))
         return np.asarray(np.log(misfits + 1e-9)[:, None])
 
     try:
@@ -95,6 +96,14 @@ def _misfits(features: Matrix, ways: Matrix, members: Members, options: GoalOpti
     return np.asarray(np.sqrt((residuals / np.maximum(centre, 1e-6)) ** 2 @ share))
 
 
-def _way(recording: Recording, moments: tuple[float, ...]) -> Vector:
+def _by_time(recording: Recording, moments: tuple[float, ...]) -> Vector:
+    """Where the robot is after so much of its time."""
     steps = np.round(np.array(moments) * (len(recording.state) - 1)).astype(np.int64)
     return np.asarray(recording.state[steps].astype(np.float64).reshape(-1))
+
+
+def _by_path(recording: Recording, moments: tuple[float, ...]) -> Vector:
+    """Where the robot is after so much of its path."""
+    travelled = np.concatenate([[0.0], np.cumsum(speed(recording))])
+    steps = np.searchsorted(travelled, np.array(moments) * travelled[-1])
+    return np.asarray(recording.state[np.minimum(steps, len(travelled) - 1)].astype(np.float64).reshape(-1))
