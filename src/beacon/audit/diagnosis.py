@@ -131,7 +131,7 @@ def diagnose(demo: int, changes: Changes, p_values: Vector, null: Null, usual: f
     repairs = [
         repair
         for repair, p in zip(repairs, left.tolist(), strict=True)
-        if repair.residual_after < repair.residual_before and p > STILL_UNUSUAL
+        if repair.residual_after < repair.residual_before and (p > STILL_UNUSUAL or _removed(repair) > 0.5)
     ]
     best = min(repairs, key=lambda repair: repair.residual_after, default=None)
     before, p = changes.before / usual, float(p_values.min())
@@ -142,6 +142,11 @@ def diagnose(demo: int, changes: Changes, p_values: Vector, null: Null, usual: f
         return Evidence(DYNAMICS, "actions", demo, before, p, text)
     text = f"{_words(best)} (residual {before:.1f} × usual, {best.residual_after:.1f} × after correcting it)"
     return Evidence(DYNAMICS, best.kind, demo, before, p, text, repair=best)
+
+
+def _removed(repair: Repair) -> float:
+    """Share of what is beyond the usual misfit that a change removes."""
+    return (repair.residual_before - repair.residual_after) / max(repair.residual_before - 1.0, 1e-9)
 
 
 def _words(repair: Repair) -> str:

@@ -1,6 +1,6 @@
 """Does a demonstration go where its first picture says? A wrong goal or object shows here.
 
-Where the robot will be after a part of the episode is predicted from the first picture and state, by
+Where the robot will be after a part of its time or path is predicted from the first picture and state, by
 demonstrations of other folds. A demonstration that goes elsewhere pursues another goal.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from beacon.audit.calibration import CalibrationOptions, Members, calibrate
 from beacon.audit.evidence import CheckResult, Vector, evidence_from_p_values
-from beacon.audit.recordings import Recording
+from beacon.audit.recordings import Recording, speed
 from beacon.audit.regression import Matrix, cross_fitted_residuals, principal_components
 
 CHECK = "goals"
@@ -22,7 +22,7 @@ CHECK = "goals"
 class GoalOptions:
     """Options of the check of goals."""
 
-    # Moments of an episode at which the robot's state is predicted.
+    # Shares of an episode's time, and of its path, after which the robot's state is predicted.
     moments: tuple[float, ...] = (0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
     # Principal components of the first pictures.
     components: int = 48
@@ -46,12 +46,14 @@ def check_goals(recordings: list[Recording], options: GoalOptions) -> CheckResul
         return CheckResult.silent(
             count, "without pictures and proprioception nothing tells where one should go"
         )
-    features, ways = _beginnings(recordings, options), _ways(recordings, options)
+    features = _beginnings(recordings, options)
+    ways = [np.stack([way(r, options.moments) for r in recordings]) for way in (_by_time, _by_path)]
     misfits = np.ones(count)
 
     def measure(members: Members) -> Matrix:
         nonlocal misfits
-        misfits = _misfits(features, ways, members, options)
+        # Who lingers is elsewhere by time, who makes a detour by path; another goal is elsewhere by both.
+        misfits = np.minimum(*(_misfits(features, way, members, options) for way in ways))
         return np.asarray(np.log(misfits + 1e-9)[:, None])
 
     try:
@@ -98,7 +100,7 @@ def explained_ways(recordings: list[Recording], options: GoalOptions) -> Vector:
         recordings: with pictures and proprioception.
         options: which moments of the way, and of the regression.
     """
-    ways = _ways(recordings, options)
+    ways = np.stack([_by_time(recording, options.moments) for recording in recordings])
     spread = ways.std(axis=0)
     scaled = (ways - ways.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
     order = np.random.default_rng(0).permutation(len(ways))
@@ -116,11 +118,14 @@ def _beginnings(recordings: list[Recording], options: GoalOptions) -> Matrix:
     return np.concatenate([principal_components(pictures, options.components), starts], axis=1)
 
 
-def _ways(recordings: list[Recording], options: GoalOptions) -> Matrix:
-    """The robot's states at all moments, (demos, W)."""
-    return np.stack([_way(recording, options.moments) for recording in recordings])
-
-
-def _way(recording: Recording, moments: tuple[float, ...]) -> Vector:
+def _by_time(recording: Recording, moments: tuple[float, ...]) -> Vector:
+    """Where the robot is after so much of its time."""
     steps = np.round(np.array(moments) * (len(recording.state) - 1)).astype(np.int64)
     return np.asarray(recording.state[steps].astype(np.float64).reshape(-1))
+
+
+def _by_path(recording: Recording, moments: tuple[float, ...]) -> Vector:
+    """Where the robot is after so much of its path."""
+    travelled = np.concatenate([[0.0], np.cumsum(speed(recording))])
+    steps = np.searchsorted(travelled, np.array(moments) * travelled[-1])
+    return np.asarray(recording.state[np.minimum(steps, len(travelled) - 1)].astype(np.float64).reshape(-1))
