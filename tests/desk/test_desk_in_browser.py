@@ -120,6 +120,16 @@ def test_it_plays_both_in_step_with_the_curves(browser: Browser, open_desk: Open
     assert browser.complaints == []
 
 
+def test_every_step_is_painted_also_where_frames_are_fetched_ahead(
+    browser: Browser, open_desk: OpenDesk
+) -> None:
+    view_first(browser, open_desk().address)
+    for step in range(1, 35):
+        browser.press("ArrowRight")
+        assert browser.run(STEP) == step
+    browser.wait("document.querySelector('#own canvas').dataset.step === '34'")
+
+
 def test_decisions_are_written_undone_and_survive_a_reload(
     browser: Browser, open_desk: OpenDesk, tmp_path: Path
 ) -> None:

@@ -10,18 +10,19 @@ export class Frames {
   get(demo, camera, step, length, arrived) {
     const part = Math.floor(step / AT_ONCE), key = `${demo}/${camera}/${part}`;
     const known = this.parts.get(key);
-    if (part * AT_ONCE + AT_ONCE < length && step % AT_ONCE > AT_ONCE / 2) this.fetch(demo, camera, part + 1, () => {});
+    if (part * AT_ONCE + AT_ONCE < length && step % AT_ONCE > AT_ONCE / 2) this.fetch(demo, camera, part + 1);
     if (!known) this.fetch(demo, camera, part, arrived);
+    else if (!known.pictures) known.waiting.push(arrived); // it is on its way, asked for ahead
     if (!known || !known.pictures) return null;
     this.parts.delete(key); // to the end: the first in the map is forgotten first
     this.parts.set(key, known);
     return known.pictures[step % AT_ONCE] || null;
   }
 
-  async fetch(demo, camera, part, arrived) {
+  async fetch(demo, camera, part, ...waiting) {
     const key = `${demo}/${camera}/${part}`;
     if (this.parts.has(key)) return;
-    const entry = { pictures: null };
+    const entry = { pictures: null, waiting };
     this.parts.set(key, entry);
     try {
       const bytes = await getBytes(`frames/${demo}/${camera}/${part * AT_ONCE}/${AT_ONCE}`);
@@ -41,6 +42,6 @@ export class Frames {
       (pictures || []).forEach((picture) => picture.close());
       this.parts.delete(oldest);
     }
-    arrived();
+    for (const arrived of entry.waiting.splice(0)) arrived();
   }
 }
