@@ -194,7 +194,9 @@ def test_videos_are_decoded_to_a_size_as_pictures_are_resized(tmp_path: Path) ->
     wanted = resize(np.asarray(whole.images[CAMERA]), (16, 24)).astype(int)
     differences = np.abs(small.images[CAMERA].astype(int) - wanted)
     assert small.images[CAMERA].shape == wanted.shape
-    assert differences.mean() < 2 and np.quantile(differences, 0.99) < 16
+    # Colours have half the resolution in a video: next to the edge of the red half they depend on the order.
+    away = np.delete(differences, [10, 11, 12, 13], axis=2)
+    assert differences.mean() < 2 and away.max() <= 3
     card = tmp_path / "card.yaml"
     card.write_text("path: data\nimage_size: [16, 24]\n")
     np.testing.assert_array_equal(EpisodeSet.load(card).images[CAMERA], small.images[CAMERA])
