@@ -107,11 +107,12 @@ def test_several_sources_of_different_formats(tmp_path: Path, capsys: pytest.Cap
     convert(tmp_path / "second.hdf5", tmp_path / "second")
     goal = write(tmp_path / "target.hdf5", reaching(5, 6, (-0.8, 0.0)))
     (tmp_path / "card.yaml").write_text(f"path: {first.name}\n")
-    command = ["coverage", "--source", str(tmp_path / "card.yaml"), "--source", str(tmp_path / "second")]
+    (tmp_path / "second.yaml").write_text(
+        "path: second\ncameras: {agentview_image: observation.images.agentview_image}\n"
+        "proprio: {robot0_eef_pos: 'observation.state[0:3]', robot0_gripper_qpos: 'observation.state[3:4]'}\n"
+    )
+    command = ["coverage", "--source", str(tmp_path / "card.yaml"), "--source", str(tmp_path / "second.yaml")]
     command += ["--target", str(goal), "--next", "3"]
-    for name in ("agentview_image", "robot0_eef_pos", "robot0_gripper_qpos"):
-        prefix = "observation.images." if "image" in name else "observation."
-        command += ["--rename", f"{prefix}{name}={name}"]
 
     assert main([*command, "--out", str(tmp_path / "out")]) == 0
     assert "record next" in capsys.readouterr().out
