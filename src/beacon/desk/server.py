@@ -136,22 +136,26 @@ class _Handler(LocalHandler):
 
     def _route(self, *, changes: bool = False) -> str | None:
         """What is asked for, behind the key; a request that is refused was answered."""
+        key, _, route = self.path.removeprefix("/").partition("?")[0].partition("/")
+        reason = self._refusal(key, changes)
+        if reason is None:
+            return route
+        self._refuse(reason)
+        return None
+
+    def _refusal(self, key: str, changes: bool) -> str | None:
+        """Why a request is refused, or None."""
         hosts = [f"{name}:{self.server.port}" for name in (ADDRESS, "localhost")]
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
-        key, _, route = self.path.removeprefix("/").partition("?")[0].partition("/")
         if host not in hosts:
-            self._refuse("the Host header names another machine")
-            return None
+            return "the Host header names another machine"
         if origin not in (f"http://{host}", *(() if changes else (None,))):
-            self._refuse("pages of other origins are not served")
-            return None
+            return "pages of other origins are not served"
         if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-            self._refuse("pages of other sites are not served")
-            return None
+            return "pages of other sites are not served"
         if not hmac.compare_digest(key.encode("utf-8", "replace"), self.server.key.encode()):
-            self._refuse("the key in the address is wrong; take the address that beacon desk printed")
-            return None
-        return route
+            return "the key in the address is wrong; take the address that beacon desk printed"
+        return None
 
     def _refuse(self, reason: str, status: int = 403) -> None:
         self.close_connection = True  # what else was sent is not looked at
