@@ -234,7 +234,7 @@ def test_what_all_of_a_run_is_made_of_can_be_changed() -> None:
     new = changed(RECOMMENDED, {"weighting": {"solver": {"part": "steps"}, "alpha": 0.3}, "checks": []})
     assert new.weighting.solver == Steps() and new.weighting.alpha == 0.3 and new.checks == ()
     assert new.weighting.lambda_2 == RECOMMENDED.weighting.lambda_2
-    assert new.discrepancy == KNNRelative(outlier_tolerance=2.0)
+    assert new.discrepancy == KNNRelative(outlier_tolerance=4.0)
     assert changed(new, {"discrepancy": "knn"}).discrepancy == KNN()
     back = changed(new, through_json(to_plain(RECOMMENDED)))
     assert back == RECOMMENDED

@@ -326,7 +326,7 @@ def test_a_limit_on_file_sizes(run: Path, finished: Path) -> None:
         (["--method", "magic"], "--method magic: choose one of target-only, source-only"),
         (["--preset", "huge"], "--preset huge: choose one of"),
         (["--statistics", "some"], "--statistics some: choose one of pooled, target, per-domain"),
-        (["--warmup-epochs", "99"], "no refresh in 10 epochs with 99 to warm up"),
+        (["--warmup-epochs", "99"], "no refresh in 40 epochs with 99 to warm up"),
         (["--seed", "9" * 23], f"--seed {'9' * 23}: a whole number of at most 9223372036854775807 expected"),
         (["--weight-decay", "nan"], "--weight-decay nan: a number expected"),
         (["--weight-decay", "inf"], "--weight-decay inf: must be at most"),

@@ -29,7 +29,7 @@ def test_columns_and_demonstrations() -> None:
     assert not first.sources[0].corruptions
     assert sum(share for _, share in last.sources[0].corruptions) == pytest.approx(0.3)
     assert first.train_config(Path("data")).data.proprio == ("agent_pos",)
-    assert sized(PRESETS["cpu-4x"]).steps == 4 * sized(PRESETS["cpu"]).steps
+    assert sized(PRESETS["long"]).steps == 4 * sized(PRESETS["cpu"]).steps
     assert sized(PRESETS["tiny"]) is PRESETS["tiny"]
 
 

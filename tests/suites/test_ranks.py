@@ -31,6 +31,6 @@ def test_methods_and_seeds_that_both_have_count() -> None:
 
 
 def test_without_results_it_is_one_line(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["suite", "table", "sim2sim", "--rank-with", "cpu-4x", "--results", str(tmp_path)]
+    command = ["suite", "table", "sim2sim", "--rank-with", "long", "--results", str(tmp_path)]
     assert main(command) == 2
     assert "no column with results at both" in capsys.readouterr().err

@@ -25,7 +25,7 @@ from beacon.training.config import preset_data, read_config
 @pytest.mark.parametrize(
     ("preset", "policy", "optimization"),
     [
-        ("cpu", "72a2bae04902daa4", "7c4ac0f520a3c903"),
+        ("cpu", "72a2bae04902daa4", "71f3ea703867cb5d"),
         ("paper", "c31a56a0a4ab62d5", "356c6bdbd544ea8e"),
     ],
 )
@@ -124,7 +124,9 @@ def test_sections_are_complete_and_no_more(refused: Callable[[str], str]) -> Non
     values = tiny_config("cotrain", Path("a"), Path("b")).to_dict()
     assert "more: there is no such part" in refused(yaml.safe_dump(values | {"more": 1}))
     assert "method: there is no 'magic'" in refused(yaml.safe_dump(values | {"method": "magic"}))
-    assert "preset: one of 'cpu', 'paper' expected" in refused(yaml.safe_dump(values | {"preset": "huge"}))
+    assert "preset: one of 'cpu', 'gpu', 'paper' expected" in refused(
+        yaml.safe_dump(values | {"preset": "huge"})
+    )
 
 
 @pytest.mark.parametrize(

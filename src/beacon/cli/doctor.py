@@ -28,6 +28,8 @@ TESTED_PYTHON = (3, 11)
 LITTLE_DISK = 5 * 2**30  # checkpoints, decoded frames and films of a few runs
 PURPOSES = {
     "sim": "simulation: generate, evaluate, suite, demo",
+    "metaworld": "Meta-World's tasks",
+    "pusht": "the task pusht",
     "report": "beacon report",
     "serve": "beacon serve",
     "export": "beacon export --onnx",

@@ -33,7 +33,7 @@ ESSENTIAL = {
     },
     "training": {
         "--method NAME": "how source data is used; default: beacon",
-        "--preset cpu|paper": "sizes of policy and training, for minutes on one core or for a GPU",
+        "--preset cpu|gpu|paper": "sizes of policy and training, for minutes on one core or for a GPU",
         "--steps N": "gradient steps in all",
         "--batch-size N": "windows per mini-batch",
         "--learning-rate X": "of AdamW, after its warm-up",

@@ -272,4 +272,6 @@ def method_options(method: str) -> list[str]:
     """Names of a method's own options."""
     options = METHODS[method].default_options()
     names = parsing.option_names(type(options), options)
-    return [name for name in names if name != "--help" and not name.startswith("--no-")]
+    # The audit's own options are many; they belong to beacon audit.
+    shown = [name for name in names if ".options." not in name]
+    return [name for name in shown if name != "--help" and not name.startswith("--no-")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # so that a command line can read the options without waiting
     from beacon.methods.auxiliary.base import AuxiliaryLoss
     from beacon.policy import DiffusionPolicy, Encoding, ObservationSpec
 
+LOG = logging.getLogger(__name__)
 Features = Literal["vision", "obs"]
 Indices = NDArray[np.int64]
 State = dict[str, NDArray[Any]]
@@ -78,6 +80,8 @@ class MethodContext(DataContext):
     fit_reference: Callable[[str, Indices, int], ReferencePolicy] = _no_references
     # The run's own policy, which the next gradient step changes.
     present_policy: Callable[[], ReferencePolicy] = _no_policy
+    # What the user is to know of the run when it begins.
+    remark: Callable[[str], None] = LOG.info
 
     def fit_target_reference(self, share: float) -> ReferencePolicy:
         """A policy trained on the target alone, for ``share`` of the run's gradient steps."""

@@ -30,7 +30,11 @@ def check_same(run: Path, config: TrainConfig) -> None:
         run: the run folder.
         config: the configuration that was asked for.
     """
-    differing = differences(read_config(run).decisive(), config.decisive())
+    before, now = read_config(run).decisive(), config.decisive()
+    # Another method has other defaults, too: it is what the user has to know first.
+    first = [name for name in ("method", "preset") if before[name] != now[name]]
+    differing = differences({key: before[key] for key in first}, {key: now[key] for key in first})
+    differing += [text for text in differences(before, now) if text not in differing]
     if differing:
         more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
         raise UserError(

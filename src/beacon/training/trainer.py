@@ -115,6 +115,7 @@ class Trainer(Measuring):
         self.optimizer = make_optimizer(self.policy.parameters(), optimization)
         self.loss_pass = self.ranks.parallel(self._loss_pass(self.policy), self.device)
         self.measurer = self._measurer(self.policy, self.windows)
+        self.remarks: list[str] = []  # said when the run begins
         self.context = MethodContext(
             windows=self.windows,
             domains=self.domains,
@@ -128,6 +129,7 @@ class Trainer(Measuring):
             capacity=lambda: half_squared_norm(self.policy),
             fit_reference=self._fit_reference,
             present_policy=lambda: TrainedReference(self.policy, self._measure, self.measurer.actions),
+            remark=self.remarks.append,
         )
         self.method = self._make_method()
         self.auxiliary = {
@@ -170,7 +172,7 @@ class Trainer(Measuring):
             note_session(folder.path, self.device.type)
         if started is not None and self.ranks.is_first:
             run = (config, self.windows, self.domains, self.device, self.policy)
-            started(summarize_run(*run, self.progress.step))
+            started("\n".join([summarize_run(*run, self.progress.step), *self.remarks]))
         epochs = config.optimization.epochs
         schedule = CheckpointSchedule(config.run, epochs)
         checkpoint = folder.checkpoints / f"{self.progress.step:08d}"

@@ -223,7 +223,7 @@ def test_with_checks_a_resumed_run_does_not_ascend_again(
 
         monkeypatch.setattr(f"{module}.{name}", counted)
 
-    count("beacon.training.trainer", "fit_reference")
+    count("beacon.training.measuring", "fit_reference")
     count("beacon.weighting.discrepancy.localized", "localized_discrepancy")
     config = tiny_config("beacon", source, target, options=options, steps=8)
     train(config, tmp_path / "whole")

@@ -13,7 +13,6 @@ first asks the data: where the target's motion does not fit a model of the sourc
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from beacon.methods.base import MethodContext
     from beacon.policy import Encoding
 
-LOG = logging.getLogger(__name__)
 CHANGING = ("gram", "cross", "steps")  # parts of the state
 
 
@@ -88,11 +86,13 @@ class FutureState(AuxiliaryLoss):
         sets = context.windows.sets
         gap = dynamics_gap(sets[: context.target], sets[context.target])
         if gap is None:
-            LOG.info("future-state loss: off, the data do not tell whether source and target move alike")
+            context.remark(
+                "future-state loss: off, the data do not tell whether source and target move alike"
+            )
             return False
         alike = gap <= self.largest_dynamics_gap
         said = "on, source and target move alike" if alike else "off, the target moves otherwise"
-        LOG.info(
+        context.remark(
             f"future-state loss: {said} (the target's misfit is {gap:.1f} × the source's own, limit "
             f"{self.largest_dynamics_gap:g})"
         )
