@@ -20,6 +20,8 @@ FUTURE_STATE: tuple[Mapping[str, Any], ...] = ({"part": "future-state", "strengt
 ALWAYS_FUTURE_STATE: tuple[Mapping[str, Any], ...] = (
     {"part": "future-state", "strength": 0.01, "largest_dynamics_gap": None},
 )
+# The paper's steps divided by w².
+PRECONDITIONED: dict[str, Any] = {"weighting": {"solver": {"precondition": True}}}
 # The default of the first tables: two checks that look at neighbours and at inverse dynamics, and a fixed
 # factor on the target.
 NEIGHBOR_CHECKS: dict[str, Any] = {
@@ -163,7 +165,7 @@ _add(
     "ms-beacon-paper-preconditioned",
     "MS-BEACON (paper), preconditioned",
     "beacon-paper",
-    {"weighting": {"solver": {"precondition": True}}},
+    PRECONDITIONED,
     sources=2,
 )
 _add("ms-beacon", "MS-BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE, sources=2)
@@ -209,7 +211,7 @@ _add(
     "beacon-paper-preconditioned",
     "BEACON (paper), preconditioned",
     "beacon-paper",
-    {"weighting": {"solver": {"precondition": True}}},
+    PRECONDITIONED,
 )
 
 COMPARED = (

@@ -170,16 +170,16 @@ class Trainer(Measuring):
             split_states({"method": self.method, **self.auxiliary}, state)
         if self.ranks.is_first and self.progress.epoch < config.optimization.epochs:
             note_session(folder.path, self.device.type)
-        if started is not None and self.ranks.is_first:
-            run = (config, self.windows, self.domains, self.device, self.policy)
-            started("\n".join([summarize_run(*run, self.progress.step), *self.remarks]))
-        epochs = config.optimization.epochs
-        schedule = CheckpointSchedule(config.run, epochs)
-        checkpoint = folder.checkpoints / f"{self.progress.step:08d}"
         record = NoRecord()
         if self.ranks.is_first:
             record = RunRecord(folder, config, self.windows, self.domains, self.progress)
+        epochs = config.optimization.epochs
+        schedule = CheckpointSchedule(config.run, epochs)
+        checkpoint = folder.checkpoints / f"{self.progress.step:08d}"
         try:
+            if started is not None and self.ranks.is_first:
+                run = (config, self.windows, self.domains, self.device, self.policy)
+                started("\n".join([summarize_run(*run, self.progress.step), *self.remarks]))
             for epoch in range(self.progress.epoch, epochs):
                 report = self.method.between_epochs(epoch)
                 if report is not None:
