@@ -168,11 +168,11 @@ class Trainer(Measuring):
                 folder.path, config.digest(), self.policy, self.ema, self.optimizer
             )
             split_states({"method": self.method, **self.auxiliary}, state)
-        if self.ranks.is_first and self.progress.epoch < config.optimization.epochs:
-            note_session(folder.path, self.device.type)
         record = NoRecord()
         if self.ranks.is_first:
             record = RunRecord(folder, config, self.windows, self.domains, self.progress)
+        if self.ranks.is_first and self.progress.epoch < config.optimization.epochs:
+            note_session(folder.path, self.device.type)
         epochs = config.optimization.epochs
         schedule = CheckpointSchedule(config.run, epochs)
         checkpoint = folder.checkpoints / f"{self.progress.step:08d}"
