@@ -11,6 +11,7 @@ import tyro
 
 from beacon.cli import parsing
 from beacon.cli.frame_progress import frame_progress
+from beacon.cli.set_checks import check_sets
 from beacon.errors import UserError
 
 if TYPE_CHECKING:
@@ -58,14 +59,9 @@ class AuditArguments:
     demos: int = MOST_LISTED
 
     def __post_init__(self) -> None:
-        if not self.source:
-            raise UserError("beacon audit: name at least one --source")
+        check_sets("audit", self.source, self.image_size, self.out)
         if self.demos < 0:
             raise UserError(f"--demos {self.demos}: must be at least 0")
-        if self.image_size is not None and self.image_size < 1:
-            raise UserError(f"--image-size {self.image_size}: must be at least 1")
-        if self.out is not None and self.out.exists() and not self.out.is_dir():
-            raise UserError(f"--out {self.out}: is a file; name a folder")
 
 
 def main(arguments: list[str]) -> int:

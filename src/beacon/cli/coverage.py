@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from beacon.cli import parsing
-from beacon.errors import UserError
+from beacon.cli.set_checks import check_sets
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,12 +60,7 @@ class CoverageArguments:
     proprio: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME")] = None
 
     def __post_init__(self) -> None:
-        if not self.source:
-            raise UserError("beacon coverage: name at least one --source")
-        if self.image_size is not None and self.image_size < 1:
-            raise UserError(f"--image-size {self.image_size}: must be at least 1")
-        if self.out is not None and self.out.exists() and not self.out.is_dir():
-            raise UserError(f"--out {self.out}: is a file; name a folder")
+        check_sets("coverage", self.source, self.image_size, self.out)
 
 
 def main(arguments: list[str]) -> int:
