@@ -288,3 +288,14 @@ def test_the_guide_says_what_is_true_and_its_example_is_a_suite() -> None:
     sizes = [f"{one.steps:,} × {one.batch_size}" for one in (cpu, paper)]
     assert f"| {sizes[0]} | {sizes[1]} |" in text
     assert f"| {CPU.source_demos}, {CPU.target_demos} |" in text
+
+
+def test_columns_can_be_chosen_where_a_gap_has_several() -> None:
+    def chosen(*columns: str) -> set[str]:
+        choice = Choice((0,), ("cotrain",), ("stack",), columns=columns)
+        return {entry.detail for entry in select_entries(SUITES["sim2real"], CPU, choice)}
+
+    assert chosen() == {"whole region", "target region (ours)", "ood"}
+    assert chosen("ood") == {"ood"}
+    with pytest.raises(UserError, match=r"--columns 'n=10': sim2real has 'whole region', .*'ood'"):
+        chosen("n=10")
