@@ -194,12 +194,8 @@ def _of_columns(suite: Suite, entries: list[TableEntry], columns: Sequence[str])
     known = list(dict.fromkeys(entry.detail for entry in entries if entry.detail))
     for name in columns:
         if name not in known:
-            has = (
-                f"{suite.name} has {', '.join(map(repr, known))}"
-                if known
-                else f"{suite.name} has no such choice"
-            )
-            raise UserError(f"--columns {name!r}: {has}")
+            others = ", ".join(map(repr, known)) or "one column a gap"
+            raise UserError(f"--columns {name!r}: {suite.name} has {others}")
     return [entry for entry in entries if not columns or entry.detail in columns]
 
 
