@@ -15,10 +15,13 @@ LABEL_AWARE: dict[str, Any] = {
     "discrepancy": {"part": "knn-joint", "k": 20},
     "features": "obs",
 }
-# Where source and target move alike; and whether they do or not, as the first tables had it.
 FUTURE_STATE: tuple[Mapping[str, Any], ...] = ({"part": "future-state", "strength": 0.01},)
-ALWAYS_FUTURE_STATE: tuple[Mapping[str, Any], ...] = (
-    {"part": "future-state", "strength": 0.01, "largest_dynamics_gap": None},
+# In the source's units, as the first tables had it: always on, and where source and target move alike.
+ALWAYS_SOURCE_UNITS: tuple[Mapping[str, Any], ...] = (
+    {"part": "future-state", "strength": 0.01, "units": "source"},
+)
+SOURCE_UNITS: tuple[Mapping[str, Any], ...] = (
+    {"part": "future-state", "strength": 0.01, "units": "source", "largest_dynamics_gap": 3.0},
 )
 # The paper's steps divided by w².
 PRECONDITIONED: dict[str, Any] = {"weighting": {"solver": {"precondition": True}}}
@@ -113,6 +116,14 @@ _add_paper(
 # As `beacon train` has it without options, and its weights alone.
 _add("beacon", "BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE)
 _add("beacon-weights", "BEACON+, weights alone", "beacon")
+# With the future-state loss in the source's units, only where source and target move alike.
+_add(
+    "beacon-source-units",
+    "BEACON+, future-state loss in the source's units",
+    "beacon",
+    auxiliary=SOURCE_UNITS,
+    extra=True,
+)
 # The default of the first tables, alone, with the future-state loss, and without checks.
 _add("neighbors", "BEACON+ with neighbour checks", "beacon", NEIGHBOR_CHECKS, extra=True)
 _add(
@@ -120,7 +131,7 @@ _add(
     "BEACON+ with neighbour checks, future-state loss",
     "beacon",
     NEIGHBOR_CHECKS,
-    auxiliary=FUTURE_STATE,
+    auxiliary=SOURCE_UNITS,
     extra=True,
 )
 _add(
@@ -128,7 +139,7 @@ _add(
     "BEACON+ with neighbour checks, future-state loss always",
     "beacon",
     NEIGHBOR_CHECKS,
-    auxiliary=ALWAYS_FUTURE_STATE,
+    auxiliary=ALWAYS_SOURCE_UNITS,
     extra=True,
 )
 # With the future-state loss, and weights that hardly differ between demonstrations.
@@ -137,7 +148,7 @@ _add(
     "BEACON+ without checks, future-state loss",
     "beacon",
     {**NEIGHBOR_CHECKS, "checks": []},
-    auxiliary=FUTURE_STATE,
+    auxiliary=SOURCE_UNITS,
     extra=True,
 )
 _add(
@@ -145,7 +156,7 @@ _add(
     "BEACON+ without checks, future-state loss always",
     "beacon",
     {**NEIGHBOR_CHECKS, "checks": []},
-    auxiliary=ALWAYS_FUTURE_STATE,
+    auxiliary=ALWAYS_SOURCE_UNITS,
     extra=True,
 )
 _add("beacon-joint", "BEACON (paper), label-aware", "beacon-paper", LABEL_AWARE)
@@ -241,6 +252,7 @@ COMPARED = (
     "beacon-paper-exclude-same-demo",
     "beacon",
     "beacon-weights",
+    "beacon-source-units",
     "neighbors",
     "neighbors-future",
     "neighbors-always-future",

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from tiny_runs import assert_same_runs, tiny_config, train_with_stops
 from torch import Tensor
 
 from beacon.data import WindowBatch, Windows
 from beacon.data.episodes import EpisodeSet
 from beacon.errors import UserError
-from beacon.methods.auxiliary.future_state import FutureState, FutureStateLoss, future_states
+from beacon.methods.auxiliary.future_state import (
+    FutureState,
+    FutureStateLoss,
+    _scaled,
+    future_states,
+)
 from beacon.policy import Encoding
 from beacon.runs import RunFolder
 from beacon.training import Trainer, train
@@ -88,6 +94,26 @@ def test_the_readout_counts_once_it_has_seen_enough(windows: Windows) -> None:
     future = fitted._future[batch.index]
     expected = (future - future[batch.domain == 0].mean(dim=0)).square().mean()
     assert fitted.error(batch, flat) == pytest.approx(float((1 - FutureState().decay) * expected), rel=1e-2)
+
+
+def test_noise_of_the_targets_sensors_does_not_count_more_than_places() -> None:
+    rng = np.random.default_rng(0)
+    on_target = np.arange(400) >= 300
+    place = rng.normal(size=400)
+    turn = rng.normal(size=400) * np.where(on_target, 0.05, 0.005) + 0.02 * on_target  # it hardly turns
+    still = np.full(400, 0.3)
+    future = np.stack([place, turn, still], axis=1).astype(np.float32)
+
+    def squares(units: Literal["source", "larger"]) -> NDArray[np.float64]:
+        scaled = _scaled(future, on_target, units)
+        assert np.square(scaled[~on_target, 0]).mean() == pytest.approx(1, rel=0.2)
+        return np.asarray(np.square(scaled[on_target]).mean(axis=0), np.float64)
+
+    assert squares("source")[1] > 50
+    assert squares("larger") == pytest.approx([min(1.0, squares("source")[0]), 1.0, 0.0], abs=0.01)
+    # Where the target senses as the source does, the two are the same but for chance.
+    alike = np.where(on_target, rng.normal(size=400), place)[:, None].astype(np.float32)
+    assert _scaled(alike, on_target, "larger") == pytest.approx(_scaled(alike, on_target, "source"), rel=0.2)
 
 
 @pytest.mark.parametrize("method", ["beacon", "cotrain"])

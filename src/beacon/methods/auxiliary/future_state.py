@@ -7,8 +7,7 @@ target. Its error is a discrepancy between the domains that compares what images
 sets of features compares only which features there are; where another camera sees the same places elsewhere,
 making that small takes away what tells places apart.
 
-It takes source and target to move and sense alike. Where they do not, it costs much (docs/methods.md), so it
-first asks the data: where the target's motion does not fit a model of the source's, it is off.
+Errors are measured in units that noise of the target's sensors cannot inflate (``units``).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from beacon.methods.base import MethodContext
     from beacon.policy import Encoding
 
+ROUNDING = 1e-6  # a spread below this share of the values is that of float32
 CHANGING = ("gram", "cross", "steps")  # parts of the state
 
 
@@ -54,9 +54,14 @@ class FutureState(AuxiliaryLoss):
     ridge: float = 1e-3
     # Features that are read: of the images alone, or of the whole observation.
     features: Features = "vision"
+    # What an error is measured in: the source's spread of each predicted value ("source"), or the larger of
+    # that and of the target's deviation from the source's mean ("larger"). What hardly varies in the source
+    # and is noisy in the target, such as the orientation of a hand that never turns, would otherwise count a
+    # hundred times as much as positions.
+    units: Literal["source", "larger"] = "larger"
     # Off where the target's motion fits a model of the source's so many times worse than the source's own
     # does, or where the data cannot tell; None: always on. Left out of keys, which are older than it.
-    largest_dynamics_gap: float | None = field(default=3.0, metadata=OMIT_DEFAULT)
+    largest_dynamics_gap: float | None = field(default=None, metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength < math.inf:
@@ -118,6 +123,19 @@ def future_states(windows: Windows, fractions: tuple[float, ...]) -> NDArray[np.
     return np.asarray(np.concatenate(futures), np.float32)
 
 
+def _scaled(
+    future: NDArray[np.float32], on_target: NDArray[np.bool_], units: Literal["source", "larger"]
+) -> NDArray[np.float32]:
+    """Future states (N, L) relative to the source's mean, in ``units``; what never changes in it is zero."""
+    of_source = future[~on_target].astype(np.float64)
+    mean, unit = of_source.mean(axis=0), of_source.std(axis=0)
+    changes = unit > ROUNDING * np.abs(of_source).max(axis=0)
+    if units == "larger" and on_target.any():
+        unit = np.maximum(unit, np.sqrt(np.square(future[on_target] - mean).mean(axis=0)))
+    scaled = np.where(changes, (future - mean) / np.where(changes, unit, 1), 0)
+    return np.asarray(scaled, np.float32)
+
+
 class FutureStateLoss(BuiltAuxiliaryLoss):
     """The error of a readout that follows the features of the source as they change."""
 
@@ -126,11 +144,7 @@ class FutureStateLoss(BuiltAuxiliaryLoss):
 
         self._options, self._target = options, target
         future = future_states(windows, options.horizon_fractions)
-        of_source = future[windows.domain != target]
-        spread = of_source.std(axis=0)
-        # In units of the source's own spread; what never changes says nothing.
-        scaled = np.where(spread > 0, (future - of_source.mean(axis=0)) / np.where(spread > 0, spread, 1), 0)
-        self._future = torch.from_numpy(scaled.astype(np.float32))
+        self._future = torch.from_numpy(_scaled(future, windows.domain == target, options.units))
         # Sums over the source windows of recent mini-batches, with a one beside the features x:
         # Σ x xᵀ (F + 1, F + 1) and Σ x yᵀ (F + 1, L).
         self._gram: Tensor | None = None

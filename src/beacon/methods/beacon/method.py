@@ -65,7 +65,7 @@ class Beacon(Method):
 
     @classmethod
     def default_auxiliary(cls) -> tuple[AuxiliaryLoss, ...]:
-        """The future-state loss, which is on where source and target move alike."""
+        """The future-state loss."""
         return (FutureState(),)
 
     @classmethod
