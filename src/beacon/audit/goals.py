@@ -1,7 +1,8 @@
 """Does a demonstration go where its first picture says? A wrong goal or object shows here.
 
-Where the robot will be after a part of its time or path is predicted from the first picture and state, by
-demonstrations of other folds. A demonstration that goes elsewhere pursues another goal.
+Where the robot will be after parts of its path is predicted from the first picture and state, by
+demonstrations of other folds. A demonstration that does not pass there, in this order, pursues another goal.
+When it does is its own affair: one that lingers, or tries twice, goes where the others go.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ CHECK = "goals"
 class GoalOptions:
     """Options of the check of goals."""
 
-    # Shares of an episode's time, and of its path, after which the robot's state is predicted.
+    # Shares of an episode's path after which the robot's state is predicted.
     moments: tuple[float, ...] = (0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
     # Principal components of the first pictures.
     components: int = 48
@@ -32,9 +33,10 @@ class GoalOptions:
     enough: int = 20
     # Share of the variance of some coordinate that first pictures must explain.
     least_explained: float = 0.1
-    # How the sound part of a set is found. Wrong goals hardly differ from right ones that are unusual, and
-    # what is wrong and joins teaches where to go.
-    calibration: CalibrationOptions = field(default_factory=lambda: CalibrationOptions(joins=0.01))
+    # Distance in a coordinate that says nothing of a goal, in standard deviations of it over all steps.
+    least_distance: float = 0.05
+    # How the sound part of a set is found.
+    calibration: CalibrationOptions = field(default_factory=CalibrationOptions)
 
 
 def check_goals(recordings: list[Recording], options: GoalOptions) -> CheckResult:
@@ -47,14 +49,12 @@ def check_goals(recordings: list[Recording], options: GoalOptions) -> CheckResul
             count, "without pictures and proprioception nothing tells where one should go"
         )
     features = _beginnings(recordings, options)
-    ways = [np.stack([way(r, options.moments) for r in recordings]) for way in (_by_time, _by_path)]
     misfits = np.ones(count)
 
     def measure(members: Members) -> Matrix:
         nonlocal misfits
-        # Who lingers is elsewhere by time, who makes a detour by path; another goal is elsewhere by both.
-        misfits = np.minimum(*(_misfits(features, way, members, options) for way in ways))
-        return np.asarray(np.log(misfits + 1e-9)[:, None])
+        misfits, units = _misfits(recordings, features, members, options)
+        return _beside_their_units(np.log(misfits + 1e-9), np.log(units), members)[:, None]
 
     try:
         calibrated = calibrate(measure, count, options.calibration)
@@ -77,20 +77,63 @@ class _NothingExplained(Exception):
     """First pictures say nothing about the way."""
 
 
-def _misfits(features: Matrix, ways: Matrix, members: Members, options: GoalOptions) -> Vector:
-    """How far every demonstration goes from where the others' pictures say, (demos,)."""
-    spread = ways[members].std(axis=0)
-    scaled = (ways - ways[members].mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
+def _misfits(
+    recordings: list[Recording], features: Matrix, members: Members, options: GoalOptions
+) -> tuple[Vector, Vector]:
+    """How far every demonstration passes from where the others' pictures say, and how well these can tell,
+    (demos,) each.
+    """
+    ways = np.stack([_by_path(recording, options.moments) for recording in recordings])
+    centre, spread = ways[members].mean(axis=0), ways[members].std(axis=0)
+    varies = spread > 1e-9
+    spread = np.where(varies, spread, 1.0)
+    scaled = np.where(varies, (ways - centre) / spread, 0.0)
     order = np.random.default_rng(0).permutation(len(ways))
     residuals, scale = cross_fitted_residuals(features, scaled, order, usable=members, ridge=options.ridge)
     # Only what the pictures explain can be wrong: dimensions count by their explained variance.
-    centre = np.median(np.abs(residuals[members]), axis=0)
+    usual = np.median(np.abs(residuals[members]), axis=0)
     plain = np.median(np.abs(residuals * scale)[members], axis=0)
-    explained = np.where(spread > 1e-9, np.clip(1 - (1.4826 * plain) ** 2, 0, 1), 0)
+    explained = np.where(varies, np.clip(1 - (1.4826 * plain) ** 2, 0, 1), 0)
     if explained.max() < options.least_explained:
         raise _NothingExplained
-    share = explained / explained.sum()
-    return np.asarray(np.sqrt((residuals / np.maximum(centre, 1e-6)) ** 2 @ share))
+    predicted = centre + (scaled - residuals * scale) * spread
+    # What hardly varies, such as a gripper that is closed in all, must not count for much.
+    least = options.least_distance * np.concatenate([r.state for r in recordings]).std(axis=0)
+    least = np.maximum(np.tile(least, len(options.moments)), 1e-9)
+    weights = np.sqrt(explained / explained.sum()) / (np.maximum(spread * usual, least) * scale)
+    passes = [_passes(*rows) for rows in zip(recordings, predicted, weights, strict=True)]
+    return np.array(passes), scale[:, 0]
+
+
+def _beside_their_units(misfits: Vector, units: Vector, members: Members) -> Vector:
+    """Logarithms of misfits less what a sound demonstration has where pictures can tell as badly.
+
+    Misfits are in units of how well the regression thinks that it can tell. How much more it errs at the edge
+    of a set than amid it is learned from the sound part: where it errs as it thinks, nothing changes.
+    """
+    centred = units - units[members].mean()
+    variance = float((centred[members] ** 2).mean())
+    slope = float((centred[members] * misfits[members]).mean()) / variance if variance > 1e-9 else 0.0
+    return np.asarray(misfits - max(slope, 0.0) * centred)
+
+
+def _passes(recording: Recording, predicted: Vector, weights: Vector) -> float:
+    """How far a demonstration stays from places that it should pass one after the other, at any pace, and
+    from the one where it should end.
+
+    Args:
+        recording: of T steps.
+        predicted: (K · D,) states.
+        weights: (K · D,) of the differences.
+    """
+    states = recording.state.astype(np.float64)
+    places = predicted.reshape(-1, states.shape[1])
+    weights = weights.reshape(places.shape)
+    best = np.zeros(len(states))  # least cost of the places so far, the last one passed at a step or before
+    for place, weight in zip(places[:-1], weights[:-1], strict=True):
+        best = np.minimum.accumulate(best + (((states - place) * weight) ** 2).sum(axis=1))
+    end = (((states[-1] - places[-1]) * weights[-1]) ** 2).sum()
+    return float(np.sqrt(best[-1] + end))
 
 
 def explained_ways(recordings: list[Recording], options: GoalOptions) -> Vector:

@@ -1,4 +1,4 @@
-"""Do five demonstrations chosen by coverage help more than five at random? benchmarks/coverage.py WORK.
+"""Do five demonstrations chosen by coverage help more than five at random? benchmarks/coverage_experiment.py WORK.
 
 In simulation: ten target demonstrations of stack in another texture (whole table), or in the stand-in for a
 real robot (half of the table). Five more start where source demonstrations start: those that ``beacon
