@@ -119,10 +119,10 @@ def _threads(reader: DatasetReader, episodes: list[str], rooms: list[CameraRoom]
     """Threads that are worth starting."""
     if not all(reader.concurrent(e, OBSERVATION + room.key) for e in episodes for room in rooms):
         return 1
-    return min(MOST_THREADS, len(episodes), _processors())
+    return min(MOST_THREADS, len(episodes), processors())
 
 
-def _processors() -> int:
+def processors() -> int:
     """Processors that this process may use; a container, or taskset, can leave it fewer than there are."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
