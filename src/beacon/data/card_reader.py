@@ -180,6 +180,10 @@ class CardReader(DatasetReader):
             return self._pictures(episode, name, size, "stretch")
         return super().sized_blocks(episode, name, size)
 
+    def concurrent(self, episode: str, name: str) -> bool:
+        camera = self._cameras[name.removeprefix(OBSERVATION)][0]
+        return self._inner.concurrent(episode, OBSERVATION + camera)
+
     def _pictures(
         self, episode: str, name: str, size: tuple[int, int] | None, fit: Fit
     ) -> Iterator[NDArray[np.uint8]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,11 @@ from numpy.typing import NDArray
 
 from beacon.data.episodes import EpisodeSet
 from beacon.data.errors import listing
+from beacon.data.filling import CameraRoom, check_length, fill
 from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo, DatasetReader, ReadOptions
 from beacon.data.images import image_fault, looks_like_camera
 from beacon.data.mapping import END_EFFECTOR, ObservationMapping
 from beacon.data.merging import DomainPath, domain_paths, open_domain
-from beacon.data.prefetching import work_ahead
 from beacon.data.storage import (
     Frames,
     FrameSink,
@@ -28,9 +27,6 @@ from beacon.data.storage import (
     find_mapped,
 )
 from beacon.errors import UserError
-
-AHEAD = 16  # frames of a video, or larger pieces of other formats, that may wait
-WORTH_A_THREAD = 1 << 24  # bytes of images in a demonstration, from which on they are decoded ahead
 
 
 @dataclass(frozen=True)
@@ -149,13 +145,9 @@ def load_episodes(
             _read_vectors(reader, episode, ACTIONS, actions[rows])
             for p, key in chosen.proprio.items():
                 _read_vectors(reader, episode, OBSERVATION + key, proprio[p][rows])
-            for camera, sink in sinks.items():
-                key = chosen.cameras[camera]
-                for block in _image_blocks(
-                    reader, episode, key, length, shapes[camera], mapping.height_width
-                ):
-                    sink.append(block)
             start += length
+        rooms = [CameraRoom(chosen.cameras[c], shapes[c], sink) for c, sink in sinks.items()]
+        fill(reader, episodes, lengths, rooms, mapping.height_width)
         images |= {camera: sink.finish() for camera, sink in sinks.items()}
         return EpisodeSet(
             name=name or path.stem,
@@ -223,18 +215,13 @@ def _frame_shape(
     return (height, width, info.shape[3])
 
 
-def _check_length(reader: DatasetReader, episode: str, name: str, steps: int, length: int) -> None:
-    if steps != length:
-        raise UserError(f"{reader.path}, {episode}: '{name}' has {steps} steps but 'actions' has {length}")
-
-
 def _read_vectors(reader: DatasetReader, episode: str, name: str, out: NDArray[np.float32]) -> None:
     """Read (T, d) numbers into their rows, refusing what would poison training."""
     info = reader.info(episode, name)
     where = f"{reader.path}, {episode}: '{name}'"
     if info.dtype.kind not in "biuf" or len(info.shape) not in (1, 2):
         raise UserError(f"{where} must be numbers of shape (T, d), not {info.dtype} of shape {info.shape}")
-    _check_length(reader, episode, name, info.shape[0], len(out))
+    check_length(reader, episode, name, info.shape[0], len(out))
     if _width(info) != out.shape[1]:
         raise UserError(
             f"{where} has {_width(info)} dimensions, in the demonstrations before it {out.shape[1]}"
@@ -246,31 +233,3 @@ def _read_vectors(reader: DatasetReader, episode: str, name: str, out: NDArray[n
             f"{where} holds {out[step, dimension]} at step {step}, dimension {dimension}; "
             f"beacon data check {reader.path} lists every such place"
         )
-
-
-def _image_blocks(
-    reader: DatasetReader,
-    episode: str,
-    key: str,
-    length: int,
-    shape: tuple[int, int, int],
-    size: tuple[int, int] | None,
-) -> Iterator[Frames]:
-    """The frames (T, H, W, C) of a demonstration, piece by piece, brought to the common size."""
-    info = reader.info(episode, OBSERVATION + key)
-    where = f"{reader.path}, {episode}: '{key}'"
-    fault = image_fault(info)
-    if fault is not None:
-        raise UserError(f"{where} {fault}")
-    _check_length(reader, episode, OBSERVATION + key, info.shape[0], length)
-    same_size = size is not None or info.shape[1:3] == shape[:2]
-    if not same_size or info.shape[3] != shape[2]:
-        advice = "; --image-size brings all of them to one size" if not same_size else ""
-        raise UserError(
-            f"{where} has images of {info.shape[1:]}, in the demonstrations before it {shape}{advice}"
-        )
-    name = OBSERVATION + key
-    blocks = reader.blocks(episode, name) if size is None else reader.sized_blocks(episode, name, size)
-    if int(np.prod(info.shape, dtype=np.int64)) > WORTH_A_THREAD:
-        blocks = work_ahead(blocks, AHEAD)
-    yield from blocks

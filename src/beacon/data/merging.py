@@ -99,6 +99,10 @@ class MergedReader(DatasetReader):
         reader, own = self._place(episode)
         return reader.sized_blocks(own, name, size)
 
+    def concurrent(self, episode: str, name: str) -> bool:
+        reader, own = self._place(episode)
+        return reader.concurrent(own, name)
+
     def frames(self, episode: str, name: str, start: int, stop: int) -> NDArray[Any]:
         reader, own = self._place(episode)
         return reader.frames(own, name, start, stop)

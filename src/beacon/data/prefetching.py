@@ -1,4 +1,4 @@
-"""Work ahead in a thread: videos are decoded while the frames before are resized and written."""
+"""Work ahead in a thread: pictures are read while those before are resized and written."""
 
 from __future__ import annotations
 

@@ -53,11 +53,16 @@ def cache_path(folder: Path, name: str, identity: list[Any], selection: dict[str
 
 
 class FrameSink(ABC):
-    """Takes the frames of one camera, one demonstration after the other, and gives them back as one array."""
+    """Takes the frames of one camera, in any order and from several threads; gives them as one array."""
 
     @abstractmethod
-    def append(self, frames: Frames) -> None:
-        """Add the frames (T, H, W, C) of the next demonstration."""
+    def put(self, first: int, frames: Frames) -> None:
+        """Store frames (T, H, W, C) at their place.
+
+        Args:
+            first: number of the first of them in the whole array.
+            frames: the pictures.
+        """
 
     @abstractmethod
     def finish(self) -> Frames:
@@ -73,18 +78,16 @@ class MemorySink(FrameSink):
 
     def __init__(self, shape: tuple[int, int, int, int]) -> None:
         self._frames: Frames = np.empty(shape, np.uint8)
-        self._filled = 0
 
-    def append(self, frames: Frames) -> None:
-        self._frames[self._filled : self._filled + len(frames)] = frames
-        self._filled += len(frames)
+    def put(self, first: int, frames: Frames) -> None:
+        self._frames[first : first + len(frames)] = frames
 
     def finish(self) -> Frames:
         return self._frames
 
 
 class MappedSink(FrameSink):
-    """An .npy file, written front to back, then renamed into its place and mapped read-only."""
+    """An .npy file, written piece by piece, then renamed into its place and mapped read-only."""
 
     def __init__(self, path: Path, shape: tuple[int, int, int, int]) -> None:
         self._path = path
@@ -97,10 +100,17 @@ class MappedSink(FrameSink):
             self._file: IO[bytes] = self._temporary.open("wb")
             header = {"descr": "|u1", "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(self._file, header)  # type: ignore[no-untyped-call]
+            self._file.flush()
+            self._begin = self._file.tell()
+            self._frame_bytes = shape[1] * shape[2] * shape[3]
 
-    def append(self, frames: Frames) -> None:
+    def put(self, first: int, frames: Frames) -> None:
         with writing(self._path):
-            self._file.write(np.ascontiguousarray(frames).data)
+            # To its place and not to the file's position, which all threads share.
+            rest, offset = memoryview(np.ascontiguousarray(frames)).cast("B"), first * self._frame_bytes
+            while rest:
+                written = os.pwrite(self._file.fileno(), rest, self._begin + offset)
+                rest, offset = rest[written:], offset + written
 
     def finish(self) -> Frames:
         with writing(self._path):

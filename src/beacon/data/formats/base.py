@@ -123,6 +123,17 @@ class DatasetReader(ABC):
         for block in self.blocks(episode, name):
             yield resize(block, size)
 
+    def concurrent(self, episode: str, name: str) -> bool:
+        """Whether several threads may read `blocks` of this camera at once, and gain by it.
+
+        By then `info` has been asked for every demonstration.
+
+        Args:
+            episode: name of the demonstration.
+            name: of the camera's array.
+        """
+        return False
+
     def frames(self, episode: str, name: str, start: int, stop: int) -> NDArray[Any]:
         """Steps ``start`` to ``stop - 1`` of an array, or fewer at its end, read without the rest of it.
 

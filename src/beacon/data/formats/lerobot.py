@@ -30,16 +30,15 @@ from beacon.data.formats.lerobot_contents import (
     read_extra,
     short_name,
 )
-from beacon.data.formats.lerobot_features import origins
+from beacon.data.formats.lerobot_features import origins, take_apart
 from beacon.data.formats.lerobot_metadata import (
-    Clip,
     EpisodeEntry,
     Feature,
     describe_features,
     read_metadata,
 )
 from beacon.data.formats.lerobot_pictures import embedded_pictures
-from beacon.data.formats.video import VideoFile
+from beacon.data.formats.video import OpenVideos
 from beacon.data.images import resize
 from beacon.errors import UserError
 
@@ -77,7 +76,7 @@ class LeRobotReader(DatasetReader):
         self.format_name = f"LeRobot {self.meta.version}"
         self.fps = self.meta.fps
         self._columns = tables.ColumnReader()
-        self._videos: dict[str, VideoFile] = {}
+        self._videos = OpenVideos()
         self._sizes: dict[str, tuple[int, int, int]] = {}
         self._widths: dict[str, tuple[int, ...]] = {}
         self._rows: dict[str, slice] = {}
@@ -93,9 +92,7 @@ class LeRobotReader(DatasetReader):
 
     def close(self) -> None:
         self._columns.close()
-        for video in self._videos.values():
-            video.close()
-        self._videos.clear()
+        self._videos.close()
 
     def arrays(self, episode: str) -> dict[str, ArrayInfo]:
         return {name: self.info(episode, name) for name in self._names}
@@ -115,7 +112,7 @@ class LeRobotReader(DatasetReader):
         info = self.info(episode, name)
         if feature.dtype == "video":
             clip = entry.videos[feature.name]
-            there = self._video(feature.name, clip).count()
+            there = self._videos.get(feature.name, clip.path).count()
             if there < clip.first + info.shape[0]:
                 raise UserError(
                     f"{self.path}, {episode}: {clip.path.relative_to(self.path)} has {there} frames, "
@@ -129,6 +126,9 @@ class LeRobotReader(DatasetReader):
     def sized_blocks(self, episode: str, name: str, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
         return self._blocks(episode, name, size)
 
+    def concurrent(self, episode: str, name: str) -> bool:
+        return self._feature(name).dtype == "video"
+
     def _blocks(self, episode: str, name: str, size: tuple[int, int] | None) -> Iterator[NDArray[Any]]:
         """One frame at a time, the decoder's own array; resized where its colours are converted."""
         feature, entry = self._feature(name), self._entry(episode)
@@ -138,7 +138,7 @@ class LeRobotReader(DatasetReader):
         shape = self._frame_size(entry, feature)
         if feature.dtype == "video":
             clip, rows = entry.videos[feature.name], self._slice(entry)
-            video = self._video(feature.name, clip)
+            video = self._videos.get(feature.name, clip.path)
             if video.size != shape[:2]:
                 raise self._other_size(episode, feature.name, (*video.size, 3))
             for frame in video.frames(clip.first, clip.first + rows.stop - rows.start, size):
@@ -166,7 +166,7 @@ class LeRobotReader(DatasetReader):
         else:
             clip = entry.videos[feature.name]
             begin = clip.first - rows.start
-            pictures = list(self._video(feature.name, clip).frames(begin + first, begin + last))
+            pictures = list(self._videos.get(feature.name, clip.path).frames(begin + first, begin + last))
         size = self._frame_size(entry, feature)
         return np.stack(pictures) if pictures else np.empty((0, *size), np.uint8)
 
@@ -202,15 +202,8 @@ class LeRobotReader(DatasetReader):
         for name, feature in self._names.items():
             values = self.read(episode, name)
             parts = origins(self._extra, feature)
-            if not parts:
-                arrays[short_name(name, self._names)] = values
-            flat = values.reshape(len(values), -1)
-            for part in parts:
-                if feature.is_camera:
-                    arrays[part.name] = values
-                elif part.stop <= flat.shape[1]:
-                    array = flat[:, part.start : part.stop].astype(part.dtype)
-                    arrays[part.name] = array.reshape(len(values), *part.shape)
+            own = {short_name(name, self._names): values}
+            arrays |= take_apart(values, parts, whole=feature.is_camera) if parts else own
         return arrays
 
     def identity(self) -> list[Any]:
@@ -283,7 +276,7 @@ class LeRobotReader(DatasetReader):
         """(H, W, C) of the pictures, from the first of them and not from what is declared."""
         if feature.name not in self._sizes:
             if feature.dtype == "video":
-                size = (*self._video(feature.name, entry.videos[feature.name]).size, 3)
+                size = (*self._videos.get(feature.name, entry.videos[feature.name].path).size, 3)
             else:
                 rows = self._slice(entry)
                 first = slice(rows.start, min(rows.stop, rows.start + 1))
@@ -296,15 +289,6 @@ class LeRobotReader(DatasetReader):
                 )
             self._sizes[feature.name] = size
         return self._sizes[feature.name]
-
-    def _video(self, key: str, clip: Clip) -> VideoFile:
-        """The open video of a camera; one at a time."""
-        opened = self._videos.get(key)
-        if opened is None or opened.path != clip.path:
-            if opened is not None:
-                opened.close()
-            self._videos[key] = VideoFile(clip.path)
-        return self._videos[key]
 
     def _embedded(
         self, entry: EpisodeEntry, feature: Feature, rows: slice | None = None

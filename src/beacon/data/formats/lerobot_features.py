@@ -61,6 +61,24 @@ def origins(extra: dict[str, Any], feature: Any) -> list[Origin]:
     return parts
 
 
+def take_apart(values: NDArray[Any], parts: list[Origin], *, whole: bool) -> dict[str, NDArray[Any]]:
+    """The arrays that a feature was made of.
+
+    Args:
+        values: of the feature (T, ...).
+        parts: where its dimensions came from.
+        whole: pictures, which are no part of anything.
+    """
+    if whole:
+        return {part.name: values for part in parts}
+    flat = values.reshape(len(values), -1)
+    return {
+        part.name: flat[:, part.start : part.stop].astype(part.dtype).reshape(len(values), *part.shape)
+        for part in parts
+        if part.stop <= flat.shape[1]
+    }
+
+
 def feature_arrays(episode: Episode, options: WriteOptions) -> FeatureArrays:
     """Sort the arrays of a demonstration into features.
 

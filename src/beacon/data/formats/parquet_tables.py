@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-MOST_CACHED = 1 << 28  # bytes of row groups that are kept for the next episode
+MOST_CACHED = 1 << 26  # bytes of row groups that are kept for the next episode
+MOST_GROUPS = 64  # of them, however small
 MOST_OPEN = 16  # files
 
 
@@ -60,30 +63,31 @@ def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) 
             yield from batch.to_pylist()
 
 
+@dataclass(frozen=True)
+class _Opened:
+    """An open file, and what is asked of it again and again."""
+
+    file: pq.ParquetFile
+    names: list[str]  # of its columns
+    starts: NDArray[np.int64]  # first row of each row group, and the number of rows (G + 1,)
+
+
 class ColumnReader:
     """Rows of columns of many files; keeps a few files open and the last row groups at hand."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[Path, pq.ParquetFile] = OrderedDict()
+        self._files: OrderedDict[Path, _Opened] = OrderedDict()
         self._groups: OrderedDict[tuple[Path, int, str], pa.ChunkedArray] = OrderedDict()
-        self._episodes: dict[Path, NDArray[np.int64]] = {}
-
-    def file(self, path: Path) -> pq.ParquetFile:
-        """The open file."""
-        if path not in self._files:
-            while len(self._files) >= MOST_OPEN:
-                self._files.popitem(last=False)[1].close()
-            self._files[path] = open_file(path)
-        self._files.move_to_end(path)
-        return self._files[path]
+        self._cached = 0  # bytes of them
+        self._episodes: dict[Path, dict[int, slice | None]] = {}
 
     def names(self, path: Path) -> list[str]:
         """Names of the columns."""
-        return list(self.file(path).schema_arrow.names)
+        return self._open(path).names
 
     def rows(self, path: Path) -> int:
         """Number of rows."""
-        return int(self.file(path).metadata.num_rows)
+        return int(self._open(path).starts[-1])
 
     def rows_of_episode(self, path: Path, episode: int) -> slice:
         """Where the rows of one episode are in a file that holds several; they must stand together."""
@@ -92,49 +96,77 @@ class ColumnReader:
                 self._episodes.pop(next(iter(self._episodes)))
             column = self.read(path, "episode_index", slice(0, self.rows(path)))
             with reading(path):
-                self._episodes[path] = column.to_numpy().astype(np.int64)
-        rows = np.flatnonzero(self._episodes[path] == episode)
-        if not len(rows):
+                self._episodes[path] = _runs(column.to_numpy().astype(np.int64))
+        if episode not in self._episodes[path]:
             raise UserError(f"{path} holds no rows of episode {episode}")
-        if rows[-1] - rows[0] + 1 != len(rows):
+        rows = self._episodes[path][episode]
+        if rows is None:
             raise UserError(f"{path}: the rows of episode {episode} do not stand together")
-        return slice(int(rows[0]), int(rows[-1]) + 1)
+        return rows
 
     def read(self, path: Path, name: str, rows: slice) -> pa.ChunkedArray:
         """Some rows of one column."""
         import pyarrow as pa
 
-        file = self.file(path)
-        if name not in file.schema_arrow.names:
-            raise UserError(f"{path}: no column '{printable(name)}'; there are {listing(self.names(path))}")
-        pieces, first = [], 0
-        for group in range(file.metadata.num_row_groups):
-            count = int(file.metadata.row_group(group).num_rows)
-            start, stop = max(rows.start - first, 0), min(rows.stop - first, count)
+        opened = self._open(path)
+        if name not in opened.names:
+            raise UserError(f"{path}: no column '{printable(name)}'; there are {listing(opened.names)}")
+        starts, pieces = opened.starts, []
+        group = max(0, int(np.searchsorted(starts, rows.start, side="right")) - 1)
+        while group < len(starts) - 1 and starts[group] < rows.stop:
+            first = int(starts[group])
+            start, stop = max(rows.start - first, 0), min(rows.stop, int(starts[group + 1])) - first
             if start < stop:
                 pieces += self._group(path, group, name).slice(start, stop - start).chunks
-            first += count
+            group += 1
         if not pieces:
-            return pa.chunked_array([], file.schema_arrow.field(name).type)
+            return pa.chunked_array([], opened.file.schema_arrow.field(name).type)
         return pa.chunked_array(pieces)
+
+    def _open(self, path: Path) -> _Opened:
+        if path not in self._files:
+            while len(self._files) >= MOST_OPEN:
+                self._files.popitem(last=False)[1].file.close()
+            file = open_file(path)
+            with reading(path):
+                groups = range(file.metadata.num_row_groups)
+                rows = [int(file.metadata.row_group(group).num_rows) for group in groups]
+                starts = np.cumsum([0, *rows], dtype=np.int64)
+                self._files[path] = _Opened(file, list(file.schema_arrow.names), starts)
+        self._files.move_to_end(path)
+        return self._files[path]
 
     def _group(self, path: Path, group: int, name: str) -> pa.ChunkedArray:
         key = (path, group, name)
         if key not in self._groups:
             with reading(path):
-                self._groups[key] = self.file(path).read_row_group(group, columns=[name]).column(0)
-            while len(self._groups) > 1 and sum(c.nbytes for c in self._groups.values()) > MOST_CACHED:
-                self._groups.popitem(last=False)
+                column = self._open(path).file.read_row_group(group, columns=[name]).column(0)
+            self._groups[key] = column
+            self._cached += column.nbytes
+            while len(self._groups) > (1 if self._cached > MOST_CACHED else MOST_GROUPS):
+                self._cached -= self._groups.popitem(last=False)[1].nbytes
         self._groups.move_to_end(key)
         return self._groups[key]
 
     def close(self) -> None:
         """Let go of the files."""
-        for file in self._files.values():
-            file.close()
+        for opened in self._files.values():
+            opened.file.close()
         self._files.clear()
         self._groups.clear()
+        self._cached = 0
         self._episodes.clear()
+
+
+def _runs(episodes: NDArray[np.int64]) -> dict[int, slice | None]:
+    """Episode -> its rows; None where they do not stand together."""
+    cuts = np.flatnonzero(np.diff(episodes)) + 1
+    found: dict[int, slice | None] = {}
+    for start, stop in pairwise([0, *cuts.tolist(), len(episodes)]):
+        if start < stop:
+            episode = int(episodes[start])
+            found[episode] = None if episode in found else slice(start, stop)
+    return found
 
 
 def to_array(column: pa.ChunkedArray, where: str) -> NDArray[Any]:

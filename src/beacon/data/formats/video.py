@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ class VideoFile:
 
     def _to_rgb(self, frame: Any, size: tuple[int, int] | None) -> NDArray[np.uint8]:
         if size is None or size == self.size:
-            return np.asarray(frame.to_ndarray(format="rgb24"))
+            return np.asarray(self._reformatter.reformat(frame, format="rgb24").to_ndarray())
         small = self._reformatter.reformat(
             frame, width=size[1], height=size[0], format="rgb24", interpolation=SCALING
         )
@@ -167,6 +168,34 @@ class VideoFile:
     def _damaged(self, error: BaseException) -> UserError:
         reason = printable(" ".join(str(error).split()))[:160]
         return UserError(f"{self.path} cannot be decoded, it is truncated or no video ({reason})")
+
+
+class OpenVideos:
+    """The videos of a dataset that are being read: one a camera and thread, since each goes on by itself."""
+
+    def __init__(self) -> None:
+        self._opened: dict[tuple[int, str], VideoFile] = {}
+
+    def get(self, camera: str, path: Path) -> VideoFile:
+        """The video of a camera, for the thread that asks; it takes the place of that camera's last one.
+
+        Args:
+            camera: whose.
+            path: of the file.
+        """
+        place = (threading.get_ident(), camera)
+        opened = self._opened.get(place)
+        if opened is None or opened.path != path:
+            if opened is not None:
+                opened.close()
+            opened = self._opened[place] = VideoFile(path)
+        return opened
+
+    def close(self) -> None:
+        """Let go of all of them."""
+        for video in self._opened.values():
+            video.close()
+        self._opened.clear()
 
 
 def _put_back(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
