@@ -1,10 +1,15 @@
-"""What the parts of a command say while it runs, such as a ratio that was chosen: one line each."""
+"""What commands say: one line for each message of their parts, and JSON where a program reads it."""
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+from beacon.plain import to_plain
 
 
 class _Lines(logging.Handler):
@@ -28,3 +33,20 @@ def shown_messages(show: Callable[[str], None]) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+def print_json(value: Any) -> None:
+    """Print dataclasses, mappings and lists as one line of JSON; what is not finite becomes null.
+
+    Args:
+        value: what `beacon.plain.to_plain` takes.
+    """
+    print(json.dumps(_finite(to_plain(value)), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

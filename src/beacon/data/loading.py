@@ -28,6 +28,7 @@ from beacon.data.storage import (
     find_mapped,
 )
 from beacon.errors import UserError
+from beacon.progress import each
 
 AHEAD = 16  # frames of a video, or larger pieces of other formats, that may wait
 WORTH_A_THREAD = 1 << 24  # bytes of images in a demonstration, from which on they are decoded ahead
@@ -144,7 +145,8 @@ def load_episodes(
             p: np.empty((frames, widths[OBSERVATION + key]), np.float32) for p, key in chosen.proprio.items()
         }
         start = 0
-        for episode, length in zip(episodes, lengths.tolist(), strict=True):
+        told = each(episodes, f"reading {reader.path.name}")
+        for episode, length in zip(told, lengths.tolist(), strict=True):
             rows = slice(start, start + length)
             _read_vectors(reader, episode, ACTIONS, actions[rows])
             for p, key in chosen.proprio.items():
