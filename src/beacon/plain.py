@@ -64,6 +64,19 @@ def to_plain(value: Any, depth: int = 0) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def finite(value: Any) -> Any:
+    """Plain values with None for every number that is not finite, which JSON does not have.
+
+    Args:
+        value: mappings, lists, strings, numbers, None.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def from_plain(kind: Any, value: Any, where: str = "", depth: int = 0) -> Any:
     """An instance of ``kind`` from plain values; missing fields keep their defaults.
 

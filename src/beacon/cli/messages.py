@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from beacon.plain import to_plain
+from beacon.plain import finite, to_plain
 
 
 class _Lines(logging.Handler):
@@ -41,12 +40,4 @@ def print_json(value: Any) -> None:
     Args:
         value: what `beacon.plain.to_plain` takes.
     """
-    print(json.dumps(_finite(to_plain(value)), allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    print(json.dumps(finite(to_plain(value)), allow_nan=False))
