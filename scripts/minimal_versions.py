@@ -1,4 +1,4 @@
-"""Prints the oldest versions that pyproject.toml allows, as constraints for pip: minimal_versions.py EXTRA ..."""
+"""Prints the oldest versions that pyproject.toml allows, as constraints: minimal_versions.py EXTRA ..."""
 
 from __future__ import annotations
 

@@ -118,3 +118,25 @@ def test_warnings_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
     before = warnings.showwarning
     main(["data", "--help"])
     assert warnings.showwarning is before  # nothing is left behind for others
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["trian"], "train"),
+        (["suite", "rnu"], "run"),
+        (["data", "inspct"], "inspect"),
+        (["train", "--method", "beacn", "--out", "x"], "beacon"),
+        (["train", "--preset", "gpuu", "--out", "x"], "gpu"),
+        (["report", "x", "--map", "umapp"], "umap"),
+    ],
+)
+def test_the_nearest_name_is_offered(words: list[str], near: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert f"did you mean {near}?" in capsys.readouterr().err
+
+
+def test_options_that_may_be_left_out_are_shown_as_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--help-all"]) == 0
+    out = capsys.readouterr().out
+    assert "--threads INT" in out and "{None}" not in out

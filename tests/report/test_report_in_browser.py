@@ -224,7 +224,7 @@ def test_a_telephone_shows_all_of_it(opened: tuple[Browser, Report]) -> None:
     browser.resize(400, 800)
     browser.wait("document.querySelector('#figure-phase svg').viewBox.baseVal.width < 400")
     wide = browser.run(
-        "[...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll') && e.closest('svg') === null"
+        "[...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll') && !e.closest('svg')"
         "&& e.getBoundingClientRect().right > 401).map((e) => e.outerHTML.slice(0, 80))"
     )
     assert wide == []

@@ -219,7 +219,7 @@ def _optional(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
     kinds = get_args(info.type) if info.type_origin in (Union, UnionType) else ()
     if type(None) not in kinds:
         return None
-    rest = Union[tuple(kind for kind in kinds if kind is not type(None))]  # noqa: UP007
+    rest: Any = Union[tuple(kind for kind in kinds if kind is not type(None))]  # noqa: UP007
     inner = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(rest, info.markers))
     if not isinstance(inner, PrimitiveConstructorSpec) or inner.nargs != 1:
         return None

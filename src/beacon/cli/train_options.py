@@ -77,6 +77,8 @@ class RunArguments:
     watch_port: int = 8765
     # Say what data, parameters, memory and time the run would have, and start nothing.
     dry_run: bool = False
+    # With --dry-run: print it as JSON.
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     # Train with so many processes of this machine, each on a GPU or a share of the cores of its own; the
     # mini-batches are the same with any number. Several machines: torchrun -m beacon train.
     processes: Annotated[int, Range(1, 1024)] = 1
