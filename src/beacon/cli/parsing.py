@@ -221,10 +221,10 @@ def _optional(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
         return None
     rest: Any = Union[tuple(kind for kind in kinds if kind is not type(None))]  # noqa: UP007
     inner = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(rest, info.markers))
-    if not isinstance(inner, PrimitiveConstructorSpec) or inner.nargs != 1:
+    if not isinstance(inner, PrimitiveConstructorSpec) or inner.nargs not in (1, "*"):
         return None
     return PrimitiveConstructorSpec(
-        nargs=1,
+        nargs=inner.nargs,
         metavar=inner.metavar,
         instance_from_str=lambda texts: None if texts == [NOTHING] else inner.instance_from_str(texts),
         is_instance=lambda value: value is None or inner.is_instance(value),

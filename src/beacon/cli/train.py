@@ -30,6 +30,7 @@ from beacon.cli.train_processes import check_processes, is_one_of_several, is_qu
 from beacon.cli.train_progress import progress
 from beacon.errors import RunError, UserError
 from beacon.methods import METHODS
+from beacon.plain import to_plain
 
 if TYPE_CHECKING:
     from beacon.training.config import TrainConfig
@@ -167,7 +168,7 @@ def _rehearse(config: TrainConfig, *, as_json: bool) -> int:
     _set_threads(config)
     expected = rehearse(config)
     if as_json:
-        print_json(expected)
+        print_json(to_plain(expected) | {"seconds": expected.seconds})
         return 0
     size = expected.checkpoint_bytes / 2**20
     print(expected.summary)
