@@ -35,6 +35,11 @@ def test_the_summary_is_that_of_the_tables(finished: Path) -> None:
     history = pq.read_table(finished / "weights" / "episodes.parquet").to_pydict()
     weight = np.array(history["weight"]).reshape(3, 7) * np.array([9] * 5 + [7] * 2)
     assert summary["mean_source_mass"] == pytest.approx((weight[:, :5].sum(1) / weight.sum(1)).mean())
+    assert summary["history"]["steps"] == sorted(set(history["step"]))
+    by_domain = summary["history"]["domains"]
+    assert by_domain["sim"]["mean"] == pytest.approx(weight[:, :5].sum(1) / 45, abs=1e-4)
+    assert by_domain["sim"]["mean"][-1] == pytest.approx(summary["domains"]["sim"]["mean"], abs=1e-4)
+    assert by_domain["sim"]["std"][-1] == pytest.approx(means.std(), abs=1e-4)
 
 
 def test_without_its_datasets_a_run_still_has_a_summary(run: Path, tmp_path: Path) -> None:

@@ -288,3 +288,27 @@ def test_the_guide_says_what_is_true_and_its_example_is_a_suite() -> None:
     sizes = [f"{one.steps:,} × {one.batch_size}" for one in (cpu, paper)]
     assert f"| {sizes[0]} | {sizes[1]} |" in text
     assert f"| {CPU.source_demos}, {CPU.target_demos} |" in text
+
+
+def test_columns_can_be_chosen_where_a_gap_has_several() -> None:
+    def chosen(*columns: str) -> set[str]:
+        choice = Choice((0,), ("cotrain",), ("stack",), columns=columns)
+        return {entry.detail for entry in select_entries(SUITES["sim2real"], CPU, choice)}
+
+    assert chosen() == {"whole region", "target region (ours)", "ood"}
+    assert chosen("ood") == {"ood"}
+    with pytest.raises(UserError, match=r"--columns 'n=10': sim2real has 'whole region', .*'ood'"):
+        chosen("n=10")
+
+
+def test_an_expanded_source_is_made_of_the_experts_first_demonstrations() -> None:
+    chosen = select_entries(SUITES["mimic"], CPU, Choice((0,), ("cotrain",)))
+    expert, expanded = (entry.experiment.sources[0] for entry in chosen)
+    assert expanded.expanded_from == 10 and expanded.demos == expert.demos
+    assert expanded.seeds() == replace(expert, demos=10) and expanded.key != expert.key
+    assert (
+        chosen[0].experiment.key
+        == experiments_of(
+            select_entries(SUITES["sim2sim"], CPU, Choice((0,), ("cotrain",), ("stack",), ("texture",)))
+        )[0].key
+    )

@@ -10,9 +10,10 @@ import pytest
 
 from beacon.analysis import compare_methods, holm
 from beacon.cli.main import main
+from beacon.report.figure_spec import Line
 from beacon.suites.definitions.sensitivity import SELECTION_SEED
 from beacon.suites.experiment import Experiment
-from beacon.suites.figures import scaling_figure, success_figure
+from beacon.suites.figures import scaling_figure, spread_figure, success_figure, weight_figure
 from beacon.suites.page import write_page
 from beacon.suites.paper import NUMBERS, reported
 from beacon.suites.presets import PRESETS
@@ -142,6 +143,34 @@ def test_the_table_says_it(folders: Folders, capsys: pytest.CaptureFixture[str])
     assert column["lines"][2]["rates"]["R"]["against"]["episodes"] == 20
     assert main(["suite", "list", "sim2sim", *options, "--gaps", "texture", "--seeds", "0"]) == 0
     assert "3 done, 0 running, 7 missing" in capsys.readouterr().out
+
+
+def test_weights_over_the_run_and_at_its_end_are_figures(folders: Folders) -> None:
+    chosen = select_entries(SUITES["sim2sim"], TINY, STACK)
+    ends = {"sim": [0.0, 0.1, 0.3, 0.5, 0.6, 0.7, 0.8], "real": [1.5] * 7}
+    weights = {
+        "domains": {
+            "sim": {"role": "source", "quantiles": ends["sim"]},
+            "real": {"role": "target", "quantiles": ends["real"]},
+        },
+        "history": {
+            "steps": [0, 5],
+            "domains": {
+                "sim": {"mean": [0.5, 0.4], "std": [0.0, 0.1]},
+                "real": {"mean": [0.6, 1.5], "std": [0.0, 0.0]},
+            },
+        },
+    }
+    experiment = experiment_of(chosen, "beacon", 0)
+    store_result(folders, experiment, [stack_outcomes("1" * 10)], weights)
+    columns = make_columns(SUITES["sim2sim"], chosen, ResultStore(folders))
+    (panel,) = weight_figure(columns).panels  # of the one method that has weights
+    source, target = panel.marks
+    assert isinstance(source, Line) and isinstance(target, Line)
+    assert (source.name, source.y, source.low, source.high) == ("source", [0.5, 0.4], [0.5, 0.3], [0.5, 0.5])
+    assert (target.name, target.x, target.y) == ("target", [0, 5], [0.6, 1.5])
+    (panel,) = spread_figure(columns).panels
+    assert [mark.y for mark in panel.marks if isinstance(mark, Line)] == [ends["sim"], ends["real"]]
 
 
 def test_the_page_and_its_figures(folders: Folders, tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ class Selection:
     tasks: tuple[str, ...] = ()
     # Only these gaps, that is target domains; any installed one can be named.
     gaps: tuple[str, ...] = ()
+    # Only these columns where a task and gap has several, for example ood in sim2real or n=10 in scaling.
+    columns: tuple[str, ...] = ()
     # Folder of the results, one small JSON file an experiment.
     results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
     # Folder of demonstrations and runs, which are large.
@@ -64,7 +66,7 @@ class Selection:
         """Which part of the suite."""
         from beacon.suites.suite import Choice
 
-        return Choice(tuple(dict.fromkeys(self.seeds)), self.methods, self.tasks, self.gaps)
+        return Choice(tuple(dict.fromkeys(self.seeds)), self.methods, self.tasks, self.gaps, self.columns)
 
     def sizes(self) -> SuitePreset:
         """How much of everything, judged from which initial states."""

@@ -70,7 +70,7 @@ def show_table(arguments: list[str]) -> int:
     if options.docs is not None:
         if options.name is not None:
             raise UserError("--docs writes the page of all suites; leave the name away")
-        limits = selection.said("preset", "seeds", "methods", "tasks", "gaps")
+        limits = selection.said("preset", "seeds", "methods", "tasks", "gaps", "columns")
         if limits:
             raise UserError(f"--docs writes the page of all results; leave{limits} away")
         from beacon.suites.page import write_page

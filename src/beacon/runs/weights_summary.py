@@ -16,6 +16,7 @@ from beacon.runs.initial_states import InitialDistance, initial_distance
 from beacon.runs.run import Run
 from beacon.runs.weight_tables import EpisodeHistory, WindowTable
 
+MOST_REFRESHES = 60  # of the history that is kept, evenly spread
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 NOTHING = 1e-3  # a weight below this is as good as zero
 SOUND = "none"
@@ -56,6 +57,7 @@ def summarise_weights(path: Path) -> dict[str, Any] | None:
         "last_tenth": bias.last_tenth,
         "rank_correlation_with_distance": bias.coverage,
         "auc": bias.corruption_auc,
+        "history": _history(table, history),
         # The key that stored results have.
         "flaws": _by_corruption(means[demos], corruption),
     }
@@ -96,6 +98,20 @@ def _mean_source_mass(table: WindowTable, history: EpisodeHistory, demos: NDArra
     """The source's share of all weight, over all refreshes."""
     mass = history.weight * table.lengths  # (R, E)
     return float((mass[:, demos].sum(axis=1) / mass.sum(axis=1)).mean())
+
+
+def _history(table: WindowTable, history: EpisodeHistory) -> dict[str, Any]:
+    """Mean weight of every domain's windows, and the deviation between its demonstrations, by refresh."""
+    last = len(history.step) - 1
+    chosen = np.unique(np.linspace(0, last, min(last + 1, MOST_REFRESHES)).round().astype(np.int64))
+    domains = {}
+    for name in table.domains:
+        members = np.flatnonzero(history.members(name))
+        weight, length = history.weight[np.ix_(chosen, members)], table.lengths[members]
+        mean = (weight * length).sum(axis=1) / length.sum()
+        spread = np.sqrt((np.square(weight - mean[:, None]) * length).sum(axis=1) / length.sum())
+        domains[name] = {"mean": _rounded(mean), "std": _rounded(spread)}
+    return {"steps": history.step[chosen].tolist(), "domains": domains}
 
 
 def _by_corruption(means: NDArray[np.float64], corruption: Sequence[str] | None) -> dict[str, Any]:

@@ -48,18 +48,26 @@ def provide(spec: DatasetSpec, folder: Path, progress: Progress | None = None, w
                 _repair(corrupted, target, spec.repaired_demos, path)
         return path
     sound = provide(spec.sound(), folder, progress, workers) if spec.corruptions else None
+    seeds = provide(spec.seeds(), folder, progress, workers) if spec.expanded_from and sound is None else None
     with waiting(folder / f".{spec.file_name}.lock", lambda: tell(0, spec.demos)):
         if path.exists():  # another process has made it meanwhile
             return path
         if sound is None:
-            _generate(spec, spec.task, spec.seed, spec.demos, path, tell, workers)
+            _generate(spec, spec.task, spec.seed, spec.demos, path, tell, workers, seeds)
         else:
             _corrupt(spec, sound, folder, path, tell)
     return path
 
 
 def _generate(
-    spec: DatasetSpec, task: str, seed: int, demos: int, path: Path, tell: Progress, workers: int = 1
+    spec: DatasetSpec,
+    task: str,
+    seed: int,
+    demos: int,
+    path: Path,
+    tell: Progress,
+    workers: int = 1,
+    expanded: Path | None = None,
 ) -> None:
     from beacon.sim.generate import GenerateConfig, generate
 
@@ -76,6 +84,7 @@ def _generate(
         region=spec.region,
         seed=seed,
         workers=workers,
+        mimic=expanded,
     )
     generate(config, lambda done, total, _: tell(done, total))
 

@@ -41,6 +41,8 @@ class DatasetSpec:
     # Repaired by an audit against the first so many demonstrations of a target; None: as it is.
     repaired_for: DatasetSpec | None = None
     repaired_demos: int = 0
+    # Expanded from the first so many demonstrations of the expert, in the manner of MimicGen; 0: all are his.
+    expanded_from: int = 0
 
     def configuration(self) -> dict[str, Any]:
         """All that decides the demonstrations.
@@ -61,6 +63,7 @@ class DatasetSpec:
                 if self.repaired_for is None
                 else {"repaired_for": [self.repaired_for.configuration(), self.repaired_demos]}
             ),
+            **({"expanded_from": self.expanded_from} if self.expanded_from else {}),
             **_task_revision(self.task),
             **_own_domain(self.domain),
         }
@@ -86,6 +89,11 @@ class DatasetSpec:
         label = None if self.label is None else f"{self.label}-unrepaired"
         label = self.label if self.repaired_for is None else label
         return replace(self, repaired_for=None, repaired_demos=0, label=label)
+
+    def seeds(self) -> DatasetSpec:
+        """The expert's demonstrations that these are expanded from."""
+        label = None if self.label is None else f"{self.label}-seeds"
+        return replace(self, demos=self.expanded_from, expanded_from=0, label=label)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from beacon.files import replacing
 from beacon.report import COLOURS, Axis, Figure, Interval, Mark, Panel, canvas, drawn, line
+from beacon.runs.weights_summary import QUANTILES
 from beacon.suites.sections import share
 from beacon.suites.setting import TableEntry
 from beacon.suites.suite import Suite
@@ -20,6 +21,8 @@ from beacon.suites.tables import Column, Line, Rate, ResultStore, make_columns, 
 SUCCESS = Axis("success", "%", limits=(0.0, 1.3), percent=True)  # room for the text beside the intervals
 RATE = Axis("success", "%", limits=(0.0, 1.0), percent=True)
 COUNT = Axis("target demonstrations")
+WEIGHT = Axis("weight")
+SHARE = Axis("share of the domain's windows with less", "%", limits=(0.0, 1.0), percent=True)
 AUC = Axis("AUC of the weights, mean and range over seeds", limits=(0.0, 1.2))
 
 
@@ -33,6 +36,9 @@ def draw_figures(suite: Suite, entries: Sequence[TableEntry], store: ResultStore
     corruptions = corruption_figure(columns)
     if not corruptions.empty:
         sheets.append(("-corruptions", drawn(corruptions)))
+    for ending, figure in (("-weights", weight_figure(columns)), ("-weights-end", spread_figure(columns))):
+        if not figure.empty:
+            sheets.append((ending, drawn(figure)))
     maps = _maps(entries, store)
     if maps:
         sheets.append(("-maps", maps_sheet(maps)))
@@ -104,6 +110,50 @@ def corruption_figure(columns: Sequence[Column]) -> Figure:
             if marks:
                 panels.append(Panel(AUC, Axis(""), marks, f"{column.task}: {entry.title}"))
     return Figure("corruptions", "Corruptions", "", tuple(panels))
+
+
+def weight_figure(columns: Sequence[Column]) -> Figure:
+    """A panel per method and column, first seed: mean weight of every domain over the run, ± deviation."""
+    panels = []
+    for column, entry, weights in _weighed(columns):
+        if (history := weights.get("history")) is None:
+            continue
+        marks = []
+        for name, colour in _domain_colours(weights).items():
+            mean, spread = (np.array(history["domains"][name][key]) for key in ("mean", "std"))
+            label = weights["domains"][name]["role"]
+            marks.append(line(label, colour, history["steps"], mean, mean - spread, mean + spread))
+        panels.append(Panel(Axis("gradient steps"), WEIGHT, tuple(marks), f"{column.title}: {entry.title}"))
+    return Figure("weights", "Weights", "", tuple(panels))
+
+
+def spread_figure(columns: Sequence[Column]) -> Figure:
+    """A panel per method and column, first seed: weights at the end by quantile of every domain's windows."""
+    panels = []
+    for column, entry, weights in _weighed(columns):
+        marks = tuple(
+            line(weights["domains"][name]["role"], colour, QUANTILES, weights["domains"][name]["quantiles"])
+            for name, colour in _domain_colours(weights).items()
+        )
+        panels.append(Panel(SHARE, WEIGHT, marks, f"{column.title}: {entry.title}"))
+    return Figure("weights-end", "Weights at the end", "", tuple(panels))
+
+
+def _weighed(columns: Sequence[Column]) -> Iterator[tuple[Column, Line, Mapping[str, Any]]]:
+    """Rows that have weights, with those of their first seed."""
+    for column in columns:
+        for entry in column.lines:
+            weights = next((result["weights"] for result in entry.results if result.get("weights")), None)
+            if weights is not None:
+                yield column, entry, weights
+
+
+def _domain_colours(weights: Mapping[str, Any]) -> dict[str, str]:
+    sources = [name for name, domain in weights["domains"].items() if domain["role"] == "source"]
+    return {
+        name: f"source{sources.index(name) % 6}" if name in sources else "target"
+        for name in weights["domains"]
+    }
 
 
 def _maps(entries: Sequence[TableEntry], store: ResultStore) -> dict[str, dict[str, Mapping[str, Any]]]:

@@ -48,6 +48,7 @@ class Setting:
         region: where objects start in target demonstrations.
         corruptions: of the source, names and shares.
         repaired: whether the source is audited against the target demonstrations and repaired.
+        expanded_from: expand the source from so many demonstrations of the expert; 0: all are his.
         align: also measure how well source and target mix in the embeddings.
         sources: several, the best first, in place of the one that other suites have.
     """
@@ -62,6 +63,7 @@ class Setting:
     region: str = "train"
     corruptions: tuple[tuple[str, float], ...] = ()
     repaired: bool = False
+    expanded_from: int = 0
     align: bool = False
     sources: tuple[DatasetSpec, ...] = ()
 
@@ -82,6 +84,7 @@ class Setting:
             corruptions=self.corruptions,
             repaired_for=self.target() if self.repaired else None,
             repaired_demos=self._target_demos if self.repaired else 0,
+            expanded_from=self.expanded_from,
         )
 
     @property

@@ -74,12 +74,14 @@ class Choice:
         methods: names of rows, of methods, or of registered variants; none: all rows but the extra ones.
         tasks: names of tasks, of the suite's or any other that is registered; none: the suite's.
         gaps: names of domains, likewise.
+        columns: what else tells columns apart, such as "ood" or "n=10"; none: all of them.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2)
     methods: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
 
 def select_entries(
@@ -103,7 +105,7 @@ def select_entries(
         tell = lookup or (lambda _: None)
         scopes = [Scope(preset, task, gap, choice.seeds) for task in tasks for gap in gaps]
         entries = [entry for scope in scopes for entry in suite.grow(scope, tell)]
-        return _of_methods(suite, entries, choice.methods, extra)
+        return _of_columns(suite, _of_methods(suite, entries, choice.methods, extra), choice.columns)
     assert suite.settings is not None
     variants = suite.variants()
     variants += _asked_for(suite, variants, choice.methods)
@@ -116,7 +118,7 @@ def select_entries(
         for variant in variants
         for entry in setting.entries(variant)
     ]
-    return _of_methods(suite, entries, choice.methods, extra)
+    return _of_columns(suite, _of_methods(suite, entries, choice.methods, extra), choice.columns)
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,15 @@ def _of_methods(
         if name not in known:
             raise _no_method(suite, name, known)
     return [entry for entry in entries if _is_chosen(entry, methods, rows) or (extra and not methods)]
+
+
+def _of_columns(suite: Suite, entries: list[TableEntry], columns: Sequence[str]) -> list[TableEntry]:
+    known = list(dict.fromkeys(entry.detail for entry in entries if entry.detail))
+    for name in columns:
+        if name not in known:
+            others = ", ".join(map(repr, known)) or "one column a gap"
+            raise UserError(f"--columns {name!r}: {suite.name} has {others}")
+    return [entry for entry in entries if not columns or entry.detail in columns]
 
 
 def _no_method(suite: Suite, name: str, known: Iterable[str]) -> UserError:

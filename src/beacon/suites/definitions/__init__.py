@@ -6,7 +6,7 @@ from beacon.suites.definitions.pusht import PUSHT
 from beacon.suites.definitions.repaired import REPAIRED
 from beacon.suites.definitions.sensitivity import SENSITIVITY, SENSITIVITY_RECOMMENDED
 from beacon.suites.definitions.several_sources import MULTISOURCE
-from beacon.suites.definitions.studies import ABLATION, SCALING
+from beacon.suites.definitions.studies import ABLATION, MIMIC, SCALING
 from beacon.suites.suite import register_suite
 
 for _suite in (
@@ -14,6 +14,7 @@ for _suite in (
     SIM2REAL,
     ABLATION,
     SCALING,
+    MIMIC,
     CONTAMINATED,
     MULTISOURCE,
     METAWORLD,

@@ -10,6 +10,8 @@ from beacon.suites.setting import Setting
 from beacon.suites.suite import Suite
 from beacon.suites.variants import MethodVariant
 
+SEED_DEMOS = 10  # from which the paper's source demonstrations are expanded
+
 
 def _one_column(preset: SuitePreset, task: str, gap: str, seed: int) -> Iterator[Setting]:
     yield Setting.same_domain(preset, task, gap, seed)
@@ -32,6 +34,13 @@ def _ablated(update: str, discrepancy: str, granularity: str) -> MethodVariant:
 def _by_count(preset: SuitePreset, task: str, gap: str, seed: int) -> Iterator[Setting]:
     for count in preset.scaling:
         yield Setting.same_domain(preset, task, gap, seed, target_demos=count, details=(f"n={count}",))
+
+
+def _expert_or_expanded(preset: SuitePreset, task: str, gap: str, seed: int) -> Iterator[Setting]:
+    yield Setting.same_domain(preset, task, gap, seed, details=("by the expert",))
+    yield Setting.same_domain(
+        preset, task, gap, seed, details=(f"from {SEED_DEMOS}",), expanded_from=SEED_DEMOS
+    )
 
 
 ABLATION = Suite(
@@ -62,4 +71,12 @@ SCALING = Suite(
         "beacon-weights",
         "neighbors-future",
     ),
+)
+MIMIC = Suite(
+    "mimic",
+    "a source by the expert, and one expanded from ten of his demonstrations as in the paper",
+    ("stack",),
+    (TEXTURE.name,),
+    _expert_or_expanded,
+    ("cotrain", "beacon-paper", "beacon"),
 )
