@@ -35,7 +35,7 @@ def test_listeners_hear_of_what_is_done_within_their_block() -> None:
 
 def test_lines_come_after_two_seconds_with_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
-    lines = PlainLines(clock)
+    lines = PlainLines(clock=clock)
     for done in range(101):
         clock.now = 0.1 * done
         lines("reading sim.hdf5", done, 100)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from typing import TextIO
 
 LINES = 10  # at most, for one thing that is done
 PATIENCE = 2.0  # seconds before anything is shown
@@ -29,28 +30,29 @@ def in_words(seconds: float | None) -> str:
 
 
 class PlainLines:
-    """Lines about how far something is, on stderr.
+    """Lines about how far something is.
 
     Args:
+        stream: where they are printed; by default stderr.
         clock: seconds now.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._start = clock, clock()
-        self._place, self._began, self._told = (0, 0), self._start, 0
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream, clock
+        self._place, self._began, self._told = (0, 0), 0.0, 0
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """So much is done; a line at every tenth, once two seconds have passed."""
+        """So much is done; a line at every tenth, for what takes longer than two seconds."""
         now = self._clock()
         if is_another(self._place, done, total):
             self._began, self._told = now, 0
         self._place = done, total
         tenth = LINES * done // max(total, 1)
-        if tenth <= self._told or now - self._start < PATIENCE or done >= total:
+        if tenth <= self._told or now - self._began < PATIENCE or done >= total:
             return
         self._told = tenth
         left = in_words((now - self._began) * (total - done) / done)
-        print(f"{what}: {100 * done // total}%, {left} left", file=sys.stderr, flush=True)
+        print(f"{what}: {100 * done // total}%, {left} left", file=self._stream or sys.stderr, flush=True)
 
 
 def is_another(before: tuple[int, int], done: int, total: int) -> bool:

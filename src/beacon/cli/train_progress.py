@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -79,7 +80,7 @@ def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
                 soon = "" if event.step == event.steps else f", {in_words(remaining)} left"
                 print(f"step {event.step} of {event.steps}, loss {event.loss():.4f}{soon}", flush=True)
 
-        with shown_messages(lambda message: print(message, flush=True)), listening(PlainLines()):
+        with shown_messages(lambda message: print(message, flush=True)), listening(PlainLines(sys.stdout)):
             yield report
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
