@@ -12,11 +12,13 @@ WORKERS ?= $(shell nproc)
 MINUTES ?= 20
 SEED    ?= 0
 
-.PHONY: help setup demo test soak bench gpu-check lint docs site results clean
+.PHONY: help setup demo test test-python test-minimal soak bench gpu-check lint docs site results clean
 help:
 	@echo "make setup   virtual environment with everything that is tested"
 	@echo "make demo    three methods in simulation, a table and a report: runs/demo/report.html"
 	@echo "make test    linters, types and the whole test suite"
+	@echo "make test-python PYTHON=python3.13   the tests that fit another Python, in an environment of its own"
+	@echo "make test-minimal   the tests with the oldest dependencies that pyproject.toml allows"
 	@echo "make soak    try to break everything for MINUTES=20: docs/reliability.md; a second call goes on"
 	@echo "make bench   speed, side by side with what you would use instead"
 	@echo "make gpu-check  both presets on a GPU: speed, memory, resume, agreement with the CPU"
@@ -44,6 +46,12 @@ demo: $(STAMP)
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+test-python:
+	scripts/test-python.sh $(PYTHON) -n $(WORKERS)
+
+test-minimal:
+	scripts/test-python.sh $(PYTHON) --minimal -n $(WORKERS)
 
 soak: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(MINUTES) --seed $(SEED) --page docs/reliability.md
@@ -73,4 +81,4 @@ results: $(STAMP)
 	$(BIN)/beacon suite table --docs docs
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-* site .mypy_cache .ruff_cache .pytest_cache

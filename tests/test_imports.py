@@ -25,6 +25,7 @@ LEVELS = (
         "option_words",
         "plain",
         "processes",
+        "progress",
         "randomness",
         "ranges",
         "registry",

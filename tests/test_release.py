@@ -122,3 +122,21 @@ def test_the_release_workflow_knows_where_the_version_is() -> None:
     assert done.returncode == 0
     assert "scripts/smoke-test-wheel.sh" in "".join(steps.values())
     assert (ROOT / "scripts" / "smoke-test-wheel.sh").stat().st_mode & 0o100
+
+
+def test_the_oldest_versions_are_those_of_the_project() -> None:
+    script = ROOT / "scripts" / "minimal_versions.py"
+    done = subprocess.run([sys.executable, script, "serve"], capture_output=True, text=True, check=True)
+    pins = dict(line.split("==") for line in done.stdout.splitlines())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    required = [*project["dependencies"], *project["optional-dependencies"]["serve"]]
+    assert {f"{name}>={version}" for name, version in pins.items()} == {
+        requirement.split(",")[0] for requirement in required
+    }
+
+
+def test_declared_pythons_are_those_that_are_tested() -> None:
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    declared = re.findall(r"Python :: (3\.\d+)", "\n".join(classifiers))
+    readme = (ROOT / "README.md").read_text()
+    assert declared == ["3.11", "3.12", "3.13"] and ", ".join(declared) in readme

@@ -10,7 +10,6 @@ with the path of the field.
 
 from __future__ import annotations
 
-import difflib
 import math
 import reprlib
 import types
@@ -19,7 +18,7 @@ from dataclasses import Field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from beacon.errors import UserError
+from beacon.errors import UserError, meant
 from beacon.registry import Registry, said
 
 PART = "part"  # key that names which part a mapping is
@@ -63,6 +62,19 @@ def to_plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list | tuple):
         return [to_plain(item, depth + 1) for item in value]
     return str(value) if isinstance(value, Path) else value
+
+
+def finite(value: Any) -> Any:
+    """Plain values with None for every number that is not finite, which JSON does not have.
+
+    Args:
+        value: mappings, lists, strings, numbers, None.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def from_plain(kind: Any, value: Any, where: str = "", depth: int = 0) -> Any:
@@ -248,9 +260,7 @@ def _name(value: Any) -> str | None:
 
 
 def _unknown(place: str, name: str, known: Sequence[str]) -> UserError:
-    near = difflib.get_close_matches(name, known, 1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    return UserError(f"{place}: there is no such option; {meant}there are {', '.join(known)}")
+    return UserError(f"{place}: there is no such option; {meant(name, known)}there are {', '.join(known)}")
 
 
 def _with_article(noun: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
-from beacon.errors import UserError
+from beacon.errors import UserError, meant
 
 Part = TypeVar("Part")
 
@@ -61,10 +60,9 @@ class Registry(Mapping[str, Part], Generic[Part]):
             return self[name]
         except KeyError:
             prefix = f"{option} {said(name)}: " if option else ""
-            near = difflib.get_close_matches(name, list(self), 1)
-            meant = f"did you mean {near[0]}? " if near else ""
             raise UserError(
-                f"{prefix}there is no {self.what} '{said(name)}'; {meant}choose one of {', '.join(self)}"
+                f"{prefix}there is no {self.what} '{said(name)}'; {meant(name, self)}choose one of "
+                f"{', '.join(self)}"
             ) from None
 
     def name_of(self, part: Part) -> str:

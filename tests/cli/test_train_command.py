@@ -330,7 +330,7 @@ def test_a_limit_on_file_sizes(run: Path, finished: Path) -> None:
         (["--seed", "9" * 23], f"--seed {'9' * 23}: a whole number of at most 9223372036854775807 expected"),
         (["--weight-decay", "nan"], "--weight-decay nan: a number expected"),
         (["--weight-decay", "inf"], "--weight-decay inf: must be at most"),
-        (["--memory-limit", "nan"], "--memory-limit nan: a number or None expected"),
+        (["--memory-limit", "nan"], "--memory-limit nan: a number expected"),
         (["--memory-limit", "-1"], "--memory-limit -1.0: must be at least 0"),
         (["--policy.mlp-blocks", "10000000"], "--policy.mlp-blocks 10000000: must be at most 1000"),
         (

@@ -150,6 +150,11 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    def touch(self, x: float, y: float) -> None:
+        """Put a finger down and lift it."""
+        self._call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self._call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
     def press(self, key: str, **modifiers: int) -> None:
         """Press and release a key by its name in JavaScript: "k", "ArrowDown", " ", "Enter"."""
         codes = {"Enter": 13, "Tab": 9, "Escape": 27, " ": 32, "ArrowLeft": 37, "ArrowUp": 38}

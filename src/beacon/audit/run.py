@@ -21,6 +21,7 @@ from beacon.audit.pictures import FRAMES, PictureOptions, check_cameras, check_f
 from beacon.audit.recordings import DEFAULT_RATE, Recording, control_rate, read_recordings
 from beacon.data.episodes import EpisodeSet
 from beacon.errors import UserError
+from beacon.progress import tell as tell_progress
 
 CAUSES = (FRAMES, DYNAMICS)  # checks whose evidence explains that of others
 Advance = Callable[[str, int, int], None]  # what is being done, how many frames are done, of how many
@@ -134,6 +135,7 @@ def run_audit(
         advance: told how far it is.
     """
     options = options or AuditOptions()
+    advance = advance or tell_progress
     _refuse_too_little(sources, target)
     total = target.frames + sum(source.frames for source in sources)
     done = 0

@@ -17,7 +17,7 @@ DESCRIPTION = """Print a completion script for your shell.
 Options are taken from the verb's own help when you press Tab, so they are always those of the version that is
 installed, and of the method that the line names."""
 
-COMMANDS = {"data": "inspect check card convert", "suite": "run list table"}
+COMMANDS = {"data": "inspect check card convert repair", "suite": "run list table"}
 SCRIPT = """\
 _beacon() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" verb="${{COMP_WORDS[1]}}" asked=--help

@@ -11,33 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from beacon.cli import parsing
-from beacon.errors import UserError
+from beacon.cli.data_help import USAGE
+from beacon.cli.frame_progress import frame_progress
+from beacon.cli.messages import print_json
+from beacon.errors import UserError, meant
 
 if TYPE_CHECKING:
     from beacon.data.mapping import ObservationMapping
-
-USAGE = """\
-usage: beacon data inspect|check|card|convert|repair [options]
-
-Inspect, check and convert datasets of demonstrations: robomimic and MimicGen HDF5, LeRobot v2 and v3 folders,
-diffusion_policy zarr, and cards (.yaml), which map a dataset to the policy's observations and actions.
-
-  inspect   list demonstrations, lengths, arrays, shapes and ranges; draw images
-  check     find errors and warnings; with several datasets, compare them with the target
-  card      write a card for a dataset, to be edited: names, slices, scales, rates, image sizes
-  convert   write a dataset in another format: robomimic HDF5, or a LeRobot v3.0 folder
-  repair    write a copy with late, mirrored, rescaled or swapped actions undone, as an audit found them
-
-examples:
-  beacon data check sim.hdf5 real.hdf5                    check both and compare; the target last
-  beacon data inspect sim.hdf5                            one table
-  beacon data inspect sim.hdf5 --contact-sheet sim.png    with a picture
-  beacon data inspect so101_real --html so101.html        a page with pictures and plots
-  beacon data card so101_real > real.yaml                 then edit it, and use it as a dataset
-  beacon data convert sim.hdf5 sim_lerobot                for LeRobot
-  beacon data inspect --help                              every option
-
-exit codes: 0 done, or no error found; 1 failed; 2 the input is wrong, or check found an error"""
 
 Skip = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
@@ -59,6 +39,8 @@ class Inspect:
     """Also draw frames over time of some demonstrations into this .png or .jpg."""
     html: Annotated[Path | None, tyro.conf.arg(metavar="PAGE")] = None
     """Also write a page with pictures and a plot of every dimension."""
+    json: Skip = False
+    """Print the contents as JSON instead of tables."""
     skip_incomplete: Skip = False
     """Leave out episodes whose files are missing."""
 
@@ -94,6 +76,8 @@ class Check:
     """Height and width that images are resized to, as for beacon train."""
     validation: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
     """Held-out demonstrations, as for beacon train."""
+    json: Skip = False
+    """Print the findings as JSON."""
     skip_incomplete: Skip = False
     """Leave out episodes whose files are missing."""
 
@@ -177,18 +161,20 @@ def main(arguments: list[str]) -> int:
         return 0
     command, *rest = arguments
     if command not in COMMANDS:
-        raise UserError(f"there is no 'beacon data {command}'; there are {', '.join(COMMANDS)}")
+        near = meant(command, COMMANDS)
+        raise UserError(f"there is no 'beacon data {command}'; {near}there are {', '.join(COMMANDS)}")
     options_class, run = COMMANDS[command]
     prog = f"beacon data {command}"
     try:
         options = parsing.parse(options_class, rest, prog=prog, description=options_class.__doc__ or "")
     except SystemExit as stop:  # the help was asked for
         return stop.code if isinstance(stop.code, int) else 2
-    return run(options)
+    with frame_progress():
+        return run(options)
 
 
 def _inspect(options: Inspect) -> int:
-    from beacon.cli.data_tables import print_summary
+    from beacon.cli.data_tables import print_summary, summary_as_json
     from beacon.data.contact_sheet import write_contact_sheet
     from beacon.data.formats import open_dataset
     from beacon.data.formats.base import ReadOptions
@@ -197,25 +183,35 @@ def _inspect(options: Inspect) -> int:
 
     with open_dataset(options.file, ReadOptions(options.skip_incomplete)) as reader:
         summary = summarize(reader, options.mask)
-        print_summary(summary, options.mask)
+        if options.json:
+            print_json(summary_as_json(summary))
+        else:
+            print_summary(summary, options.mask)
         if options.contact_sheet is not None:
             write_contact_sheet(reader, summary.episodes, options.contact_sheet)
-            print(f"contact sheet: {options.contact_sheet}")
+            _say(f"contact sheet: {options.contact_sheet}", options)
         if options.html is not None:
             write_page(reader, summary, options.html)
-            print(f"page: {options.html}")
+            _say(f"page: {options.html}", options)
     return 0
 
 
+def _say(text: str, options: Inspect) -> None:
+    print(text, file=sys.stderr if options.json else sys.stdout)
+
+
 def _check(options: Check) -> int:
-    from beacon.cli.data_tables import print_findings
+    from beacon.cli.data_tables import findings_as_json, print_findings
     from beacon.data.checking import CheckOptions, check_files
 
     if not options.files:
         raise UserError("beacon data check: name at least one dataset")
     check_options = CheckOptions(_mapping(options), options.skip_incomplete, options.validation)
     findings = check_files(options.files, check_options)
-    print_findings(findings, options.files)
+    if options.json:
+        print_json(findings_as_json(findings, options.files))
+    else:
+        print_findings(findings, options.files)
     return 2 if any(finding.severity == "error" for finding in findings) else 0
 
 

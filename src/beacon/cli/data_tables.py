@@ -37,6 +37,40 @@ def print_findings(findings: Sequence[Finding], files: Sequence[Path]) -> None:
         )
 
 
+def findings_as_json(findings: Sequence[Finding], files: Sequence[Path]) -> dict[str, Any]:
+    """The findings for a program."""
+    errors = sum(finding.severity == "error" for finding in findings)
+    return {"files": list(files), "errors": errors, "findings": list(findings)}
+
+
+def summary_as_json(summary: DatasetSummary) -> dict[str, Any]:
+    """The contents of a dataset for a program."""
+    arrays = {
+        name: {
+            "shapes": list(array.shapes),
+            "dtypes": list(array.dtypes),
+            "low": float(array.low),
+            "high": float(array.high),
+            "is_sampled": bool(array.sampled),
+            "demonstrations": array.episodes,
+            "names": array.names,
+        }
+        for name, array in summary.arrays.items()
+    }
+    lengths = dict(zip(summary.episodes, summary.lengths.tolist(), strict=True))
+    return {
+        "path": summary.path,
+        "format": summary.format_name,
+        "demonstrations": lengths,
+        "frames": int(summary.lengths.sum()),
+        "fps": summary.fps,
+        "masks": summary.masks,
+        "environment": summary.environment,
+        "tasks": summary.tasks,
+        "arrays": arrays,
+    }
+
+
 def print_summary(summary: DatasetSummary, mask: str | None) -> None:
     """Facts, a table of the arrays, and one of the dimensions of actions and proprioception."""
     console = Console(highlight=False)

@@ -12,6 +12,7 @@ from typing import Annotated
 import tyro
 
 from beacon.cli import parsing
+from beacon.cli.frame_progress import frame_progress
 from beacon.errors import UserError
 
 DESCRIPTION = """Look through demonstrations on a page of this machine, and decide about them.
@@ -74,7 +75,8 @@ def main(arguments: list[str]) -> int:
     from beacon.desk.annotations import Sources, open_collection
 
     sources = Sources(options.paths, options.audit, options.run, options.target)
-    collection, annotations = open_collection(sources)
+    with frame_progress():
+        collection, annotations = open_collection(sources)
     with closing(collection):
         if options.rerun is not None:
             from beacon.desk.rerun_file import write_rerun

@@ -24,7 +24,7 @@ DESCRIPTION = """Check this machine: Python, torch, device, OpenGL, video codecs
 Every line that is not ok says what it is needed for and how to mend it. Exit code: 1 if something is missing
 that every run needs, 0 otherwise."""
 DISTRIBUTION = "beacon-cotraining"
-TESTED_PYTHON = (3, 11)
+TESTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
 LITTLE_DISK = 5 * 2**30  # checkpoints, decoded frames and films of a few runs
 PURPOSES = {
     "sim": "simulation: generate, evaluate, suite, demo",
@@ -93,12 +93,11 @@ def main(arguments: list[str]) -> int:
 def check_python() -> Iterator[Finding]:
     """The interpreter and this package."""
     said = f"{platform.python_version()} on {platform.platform(terse=True)}, beacon {__version__}"
-    tested = ".".join(map(str, TESTED_PYTHON))
-    if sys.version_info[:2] < TESTED_PYTHON:
-        yield Finding("Python", "broken", said, f"install Python {tested} or later")
-    elif sys.version_info[:2] > TESTED_PYTHON:
-        advice = f"only {tested} is tested; the extra sim needs NumPy 1, for which Python 3.13 has no wheels"
-        yield Finding("Python", "warning", said, advice)
+    here = sys.version_info[:2]
+    if here < TESTED_PYTHONS[0]:
+        yield Finding("Python", "broken", said, "install Python 3.11 or later")
+    elif here not in TESTED_PYTHONS:
+        yield Finding("Python", "warning", said, "this Python is not tested; 3.11, 3.12 and 3.13 are")
     else:
         yield Finding("Python", "ok", said)
 

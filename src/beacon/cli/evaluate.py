@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from beacon.cli import parsing
+from beacon.cli.messages import print_json
 from beacon.errors import UserError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    run: Annotated[str, tyro.conf.Positional],
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
     /,
     task: str,
     domain: str = "source",
@@ -32,6 +33,7 @@ def command(
     alpha: float = 0.05,
     criterion: str = "success",
     out: Path | None = None,
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
 ) -> int:
     """Run a policy and report its success rate with a 95% Wilson interval.
 
@@ -55,6 +57,7 @@ def command(
         alpha: of --until-decided: probability of ever calling a policy better that is not.
         criterion: of --until-decided: the outcome that is compared.
         out: the result file; by default RUN/eval/TASK-SIZE-DOMAIN-REGION-SEED.json.
+        json: print results and comparison as JSON instead of sentences.
     """
     from beacon.sim.evaluate import EvaluateConfig
     from beacon.sim.evaluate import compare as paired
@@ -75,31 +78,37 @@ def command(
         from beacon.cli.evaluate_decision import decide
         from beacon.sim.until_decided import DecisionOptions
 
-        if compare is not None or video:
-            raise UserError("--until-decided does not go with --compare or --video")
+        if compare is not None or video or json:
+            raise UserError("--until-decided does not go with --compare, --video or --json")
         return decide((run, until_decided), config, DecisionOptions(alpha, criterion), out)
-    result = _evaluate(run, config, out)
-    show_result(result)
+    results = [_evaluate(run, config, out)]
+    if not json:
+        show_result(results[0])
     if compare is not None:
-        other = _other(compare, config)
-        show_result(other)
-        for criterion, test in paired(result, other).items():
-            words, test_name = (
-                ("is better in", "bootstrapped") if test["is_graded"] else ("alone solves", "McNemar's exact")
-            )
-            print(
-                f"{criterion}: {run} - {compare} = {100 * test['difference']:+.1f} points "
-                f"(the first {words} {test['only_first']} states, the second {words} {test['only_second']}; "
-                f"{test_name} p = {test['p_value']:.3g})"
-            )
+        results.append(_other(compare, config))
+        if not json:
+            show_result(results[1])
+    tests = {} if compare is None else paired(*results)
+    if json:
+        print_json({"results": results, "comparison": tests or None})
+        return 0
+    for criterion, test in tests.items():
+        words, test_name = (
+            ("is better in", "bootstrapped") if test["is_graded"] else ("alone solves", "McNemar's exact")
+        )
+        print(
+            f"{criterion}: {run} - {compare} = {100 * test['difference']:+.1f} points "
+            f"(the first {words} {test['only_first']} states, the second {words} {test['only_second']}; "
+            f"{test_name} p = {test['p_value']:.3g})"
+        )
     return 0
 
 
 def _evaluate(run: str, config: EvaluateConfig, out: Path | None) -> dict[str, Any]:
-    from beacon.cli.generate import ProgressBar
+    from beacon.cli.generate import counting_progress
     from beacon.sim.evaluate import evaluate
 
-    with ProgressBar(f"{run} · {config.task} · {config.domain}") as update:
+    with counting_progress(f"{run} · {config.task} · {config.domain}") as update:
         return evaluate(run, config, out=out or result_file(run, config), progress=update)
 
 

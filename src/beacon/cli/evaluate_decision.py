@@ -24,14 +24,14 @@ def decide(
         out: the result file of the first policy; None: in its run folder.
     """
     from beacon.cli.evaluate import result_file, show_result
-    from beacon.cli.generate import ProgressBar
+    from beacon.cli.generate import counting_progress
     from beacon.runs.layout import PARTIAL
     from beacon.sim.evaluate import write_json
     from beacon.sim.until_decided import evaluate_until_decided
 
     if policies[0].endswith(".json"):
         raise UserError(f"{policies[0]}: name a policy to roll out; only --until-decided takes a result file")
-    with ProgressBar(f"{policies[0]} · {policies[1]} · {config.task}") as update:
+    with counting_progress(f"{policies[0]} · {policies[1]} · {config.task}") as update:
         decision = evaluate_until_decided(*policies, config, options, progress=update)
     written = []
     for policy, result, given in zip(policies, decision.results, (out, None), strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -17,9 +18,9 @@ class ExportCommand:
     """Options of the command line."""
 
     # A run folder, or a checkpoint.
-    run: tyro.conf.Positional[Path]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     # The folder to write; it must not exist.
-    out: tyro.conf.Positional[Path]
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
     # Licence of the parameters, as an SPDX name such as apache-2.0 or cc-by-4.0.
     license: str | None = None
     # Also write the policy as one ONNX graph, compared with the original.

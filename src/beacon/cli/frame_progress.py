@@ -1,25 +1,28 @@
-"""Progress over the frames of datasets: a bar on a terminal, a few lines elsewhere."""
+"""Progress of work that is told of: a bar on a terminal, a few lines elsewhere, nothing where it is short."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from beacon.cli.train_progress import in_words
-
-LINES = 10  # where there is no terminal
+from beacon.cli.plain_lines import PATIENCE, PlainLines, is_another
+from beacon.progress import Listener, listening
 
 
 @contextmanager
-def frame_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar with the time left on a terminal, at most ten plain lines elsewhere."""
+def frame_progress() -> Iterator[Listener]:
+    """A bar with the time left on a terminal, at most ten plain lines elsewhere, both after two seconds.
+
+    Within the block, everything that tells of its progress (`beacon.progress`) is shown, too.
+    """
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _plain_lines()
+        lines = PlainLines()
+        with listening(lines):
+            yield lines
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -29,21 +32,17 @@ def frame_progress() -> Iterator[Callable[[str, int, int], None]]:
         TaskProgressColumn(),
         TimeRemainingColumn(),
     )
+    began, place = time.monotonic(), (0, 0)
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+        task = bar.add_task("", total=None, visible=False)
 
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal place
+            if is_another(place, done, total):
+                bar.reset(task)
+            place = done, total
+            visible = time.monotonic() - began > PATIENCE
+            bar.update(task, description=what, completed=done, total=total, visible=visible)
 
-def _plain_lines() -> Callable[[str, int, int], None]:
-    began, told = time.monotonic(), -1
-
-    def tell(what: str, done: int, total: int) -> None:
-        nonlocal told
-        step = LINES * done // max(total, 1)
-        if step > told:
-            told = step
-            left = (time.monotonic() - began) * (total - done) / done if done else None
-            soon = f", {in_words(left)} left" if left else ""
-            print(f"{what}: {100 * done // max(total, 1)}%{soon}", file=sys.stderr, flush=True)
-
-    return tell
+        with listening(show):
+            yield show

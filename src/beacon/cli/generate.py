@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from beacon.cli import parsing
+from beacon.cli.frame_progress import frame_progress
 from beacon.errors import UserError
 
 
 def command(
-    task: Annotated[str, tyro.conf.Positional],
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")],
     /,
     out: Path,
     domain: str = "source",
@@ -66,7 +67,7 @@ def command(
         expert=expert,
         overwrite=overwrite,
     )
-    with ProgressBar(f"{task} · {domain}") as update:
+    with counting_progress(f"{task} · {domain}") as update:
         report = generate(config, update)
     print(
         f"{report.path}: {report.demos} demonstrations of {report.attempts} attempts "
@@ -76,35 +77,19 @@ def command(
     return 0
 
 
-class ProgressBar:
-    """A bar with the time left on a terminal, nothing elsewhere."""
+@contextmanager
+def counting_progress(title: str) -> Iterator[Callable[[int, int, int], None]]:
+    """A listener to how many are done, of how many, and how many failed; it shows the time left.
 
-    def __init__(self, title: str) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
-        self._title = title
-
-    def __enter__(self) -> Callable[[int, int, int], None]:
-        self._bar.__enter__()
-        task = self._bar.add_task(self._title, total=None, note="")
+    Args:
+        title: what is being done.
+    """
+    with frame_progress() as advance:
 
         def update(done: int, total: int, failures: int) -> None:
-            note = f"{failures} failed" if failures else ""
-            self._bar.update(task, completed=done, total=total, note=note)
+            advance(title + (f" ({failures} failed)" if failures else ""), done, total)
 
-        return update
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.__exit__(None, None, None)
+        yield update
 
 
 def main(arguments: list[str]) -> int:

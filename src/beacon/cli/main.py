@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from beacon import __version__
-from beacon.errors import RunError, UserError
+from beacon.errors import RunError, UserError, meant
 from beacon.plain import path_complaint
 
 # verb -> what it does. The code of a verb is beacon.cli.<verb>, imported only when it is called.
@@ -64,7 +64,8 @@ def main(arguments: list[str]) -> int:
             return _complain(f"'{printable(word)}': {reason}", 2)
     verb, *rest = arguments
     if verb not in VERBS:
-        return _complain(f"there is no verb '{verb}'; the verbs are {', '.join(VERBS)}", 2)
+        near = meant(verb, VERBS)
+        return _complain(f"there is no verb '{verb}'; {near}the verbs are {', '.join(VERBS)}", 2)
     with warnings.catch_warnings():
         warnings.showwarning = _Warnings()
         try:

@@ -1,10 +1,14 @@
-"""What the parts of a command say while it runs, such as a ratio that was chosen: one line each."""
+"""What commands say: one line for each message of their parts, and JSON where a program reads it."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+from beacon.plain import finite, to_plain
 
 
 class _Lines(logging.Handler):
@@ -28,3 +32,12 @@ def shown_messages(show: Callable[[str], None]) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+def print_json(value: Any) -> None:
+    """Print dataclasses, mappings and lists as one line of JSON; what is not finite becomes null.
+
+    Args:
+        value: what `beacon.plain.to_plain` takes.
+    """
+    print(json.dumps(finite(to_plain(value)), allow_nan=False))

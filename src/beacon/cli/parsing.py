@@ -6,12 +6,12 @@ tyro's. tyro tells what is wrong as data, and the words are ours.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -20,11 +20,12 @@ from tyro import _errors as tyro_errors
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from beacon.cli import parts
-from beacon.errors import UserError
+from beacon.errors import UserError, meant
 from beacon.option_words import is_unnamed
 from beacon.plain import LARGEST_INTEGER
 
 TOO_LARGE = "beyond 64 bits"
+NOTHING = "None"  # said for an option that may be left out
 WORDS = {"INT": "a whole number", "FLOAT": "a number", "PATH": "a path", "STR": "a text"}
 
 
@@ -108,8 +109,7 @@ def complaint(
     for word in words:
         name = word.partition("=")[0]
         if name.startswith("--") and len(name) > 2 and name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            return UnknownOption(name, f"did you mean {near[0]}? {see}" if near else see)
+            return UnknownOption(name, f"{meant(name, known)}{see}")
     if isinstance(event, tyro_errors.MissingArgs):
         missing = ", ".join(argument.arg.display_name() for argument in event.missing_arguments)
         return UserError(f"{prog}: {missing} is missing; {see}")
@@ -117,7 +117,8 @@ def complaint(
         return UserError(f"{prog}: '{event.tokens[0]}' belongs to no option; {see}")
     if isinstance(event, tyro_errors.InvalidChoice):
         choices = ", ".join(event.choices)
-        return UserError(f"{event.argument.display_name()} {event.value}: choose one of {choices}")
+        near = meant(str(event.value), event.choices)
+        return UserError(f"{event.argument.display_name()} {event.value}: {near}choose one of {choices}")
     if isinstance(event, tyro_errors.BadValue):
         return UserError(f"{event.argument.display_name()}: needs {_expected(event.argument)}; {see}")
     if isinstance(event, tyro_errors.InstantiationFailure):
@@ -209,7 +210,27 @@ def _numbers() -> ConstructorRegistry:
             str_from_instance=lambda value: [str(value)],
         )
 
+    registry.primitive_rule(_optional)
     return registry
+
+
+def _optional(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """What may be left out is shown as ``PATH``, not as ``{None}|PATH``; None can still be said."""
+    kinds = get_args(info.type) if info.type_origin in (Union, UnionType) else ()
+    if type(None) not in kinds:
+        return None
+    rest: Any = Union[tuple(kind for kind in kinds if kind is not type(None))]  # noqa: UP007
+    inner = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(rest, info.markers))
+    if not isinstance(inner, PrimitiveConstructorSpec) or inner.nargs not in (1, "*"):
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=inner.nargs,
+        metavar=inner.metavar,
+        instance_from_str=lambda texts: None if texts == [NOTHING] else inner.instance_from_str(texts),
+        is_instance=lambda value: value is None or inner.is_instance(value),
+        str_from_instance=lambda value: [NOTHING] if value is None else inner.str_from_instance(value),
+        choices=None if inner.choices is None else (*inner.choices, NOTHING),
+    )
 
 
 def _float(text: str) -> float:

@@ -89,7 +89,7 @@ def describe(options: Any) -> str:
         lines.append(f"  {choice.flag} {takes}; now {chosen}")
     if not lines:
         return ""
-    return "\n".join(["Parts by name; the options of those that are chosen are below:", *lines])
+    return "\n".join(["parts, chosen by name:", *lines])
 
 
 def _outermost(choices: list[Choice]) -> list[Choice]:

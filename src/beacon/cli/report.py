@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from beacon.cli import parsing
+from beacon.cli.frame_progress import frame_progress
 from beacon.errors import UserError
 
 DESCRIPTION = """Write one self-contained HTML page about a run, or one that compares several runs.
@@ -16,6 +17,7 @@ DESCRIPTION = """Write one self-contained HTML page about a run, or one that com
 Examples:
   beacon report runs/beacon
   beacon report runs/cotrain runs/beacon --out report.html --figures figures
+  beacon report runs/beacon --json
   beacon report runs/beacon --live
 
 The page has success rates with intervals and paired tests, learning curves, weights over time and at the
@@ -37,6 +39,8 @@ class ReportOptions:
     """The page to write; by default report.html in the run folder, for several runs in the folder above."""
     figures: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Also write every figure as SVG and PDF into this folder."""
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Also write what the page says as JSON beside it: report.json."""
     map: Literal["umap", "pca", "none"] = "umap"
     """How embeddings are laid out in the plane; PCA is quick, UMAP shows neighbourhoods."""
     live: bool = False
@@ -59,8 +63,6 @@ def main(arguments: list[str]) -> int:
         from beacon.report import serve
 
         return serve(list(options.runs), options.port, projection=options.map)
-    from rich.console import Console
-
     from beacon.report import write_report
 
     runs = [path.resolve() for path in options.runs]
@@ -68,16 +70,14 @@ def main(arguments: list[str]) -> int:
     out = options.out or home / "report.html"
     if out.is_dir():
         raise UserError(f"--out {out} is a folder; name a file")
-    console = Console(stderr=True)
-    with console.status("reading") as status:
+    numbers = out.with_suffix(".json") if options.json else None
+    with frame_progress():
         report = write_report(
-            list(options.runs),
-            out,
-            figures=options.figures,
-            projection=options.map,
-            say=lambda text: status.update(text),
+            list(options.runs), out, figures=options.figures, projection=options.map, numbers=numbers
         )
     print(f"{out} ({out.stat().st_size / 1e6:.1f} MB)")
+    if numbers is not None:
+        print(numbers)
     if options.figures is not None:
         print(f"{len(report.figures)} figures as SVG and PDF in {options.figures}")
     return 0

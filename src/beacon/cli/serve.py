@@ -8,7 +8,7 @@ import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -27,7 +27,7 @@ class ServeCommand:
     """Options of the command line."""
 
     # A run folder, a checkpoint, or what beacon export wrote.
-    run: tyro.conf.Positional[Path]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     # Address to listen on; any other than this machine's own needs --key-file or --insecure.
     host: str = "127.0.0.1"
     # Port to listen on; 0 takes a free one.

@@ -9,7 +9,7 @@ import tyro
 
 from beacon.cli.suite_options import Run, Selection
 from beacon.cli.suite_tables import list_suites, parse, planned, show_experiments, show_table
-from beacon.errors import UserError
+from beacon.errors import UserError, meant
 
 if TYPE_CHECKING:
     from beacon.processes import Workers
@@ -43,7 +43,8 @@ def main(arguments: list[str]) -> int:
     command, *rest = arguments
     commands = {"run": _run, "list": list_suites, "table": show_table}
     if command not in commands:
-        raise UserError(f"there is no 'beacon suite {command}'; there are run, list and table")
+        near = meant(command, ("run", "list", "table"))
+        raise UserError(f"there is no 'beacon suite {command}'; {near}there are run, list and table")
     try:
         return commands[command](rest)
     except SystemExit as stop:  # the help was asked for

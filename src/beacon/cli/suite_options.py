@@ -126,6 +126,8 @@ class Listing:
     selection: Annotated[Selection, tyro.conf.arg(name="")]
     # Experiments side by side, for the estimate of the time.
     workers: int | None = None
+    # Print JSON.
+    json: bool = False
 
     def __post_init__(self) -> None:
         _check_workers(self.workers)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from beacon.cli import parsing
+from beacon.cli.messages import print_json
 from beacon.cli.suite_options import Listing, Selection, Table
 from beacon.errors import UserError
 
@@ -39,7 +40,7 @@ def list_suites(arguments: list[str]) -> int:
     """``beacon suite list``."""
     options: Listing = parse(Listing, arguments, "list", Listing(None, Selection()))
     if options.name is not None:
-        return show_experiments(options.name, options.selection, options.workers)
+        return show_experiments(options.name, options.selection, options.workers, as_json=options.json)
     from beacon.suites.estimate import Estimate, in_words
     from beacon.suites.suite import SUITES, experiments_of
 
@@ -48,13 +49,17 @@ def list_suites(arguments: list[str]) -> int:
         raise UserError("--methods, --tasks and --gaps: name the suite that they are of")
     estimate = Estimate(preset, folders.results)
     workers = options.workers or preset.workers
-    rows = []
+    rows, found = [], []
     for suite in SUITES.values():
         wanted = experiments_of(planned(suite.name, options.selection))
         done = sum(folders.is_done(experiment) for experiment in wanted)
         left = estimate.left(wanted, folders, workers)
+        found.append({"suite": suite.name, "done": done, "experiments": len(wanted), "seconds_left": left})
         rows.append((suite.name, f"{done} of {len(wanted)}", in_words(left) if left else "", suite.about))
-    _print_table(("suite", "done", "time left", "what it is"), rows)
+    if options.json:
+        print_json({"preset": preset.name, "suites": found})
+    else:
+        _print_table(("suite", "done", "time left", "what it is"), rows)
     return 0
 
 
@@ -145,7 +150,7 @@ def _print_json(suite: Suite, preset: SuitePreset, chosen: list[TableEntry], sto
     return 0
 
 
-def show_experiments(name: str, selection: Selection, workers: int | None) -> int:
+def show_experiments(name: str, selection: Selection, workers: int | None, *, as_json: bool = False) -> int:
     """All experiments of a suite and their state."""
     from beacon.suites.estimate import Estimate, in_words
     from beacon.suites.suite import SUITES, experiments_of
@@ -166,8 +171,13 @@ def show_experiments(name: str, selection: Selection, workers: int | None) -> in
         took = "" if state == "done" else f"about {in_words(sum(estimate.seconds(experiment)))}"
         label = labels.get(experiment.key, f"{experiment.task}: {experiment.method}")
         rows.append((experiment.key, label, experiment.seed, state, took))
-    _print_table(("experiment", "what", "seed", "state", "time"), [tuple(map(str, row)) for row in rows])
     left = estimate.left(wanted, folders, workers or preset.workers)
+    if as_json:
+        names = ("key", "what", "seed", "state")
+        listed = [dict(zip(names, row, strict=False)) for row in rows]
+        print_json({"suite": name, "preset": preset.name, "seconds_left": left, "experiments": listed})
+        return 0
+    _print_table(("experiment", "what", "seed", "state", "time"), [tuple(map(str, row)) for row in rows])
     basis = "by what the done ones took" if estimate.measured else "a guess until some are done"
     said = ", ".join(f"{count} {state}" for state, count in counts.items())
     time = f"; about {in_words(left)} left with {workers or preset.workers} side by side ({basis})"

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beacon.cli import parts
+from beacon.cli.messages import print_json
+from beacon.cli.plain_lines import in_words
 from beacon.cli.train_help import short_help
 from beacon.cli.train_options import (
     Choices,
@@ -25,9 +27,10 @@ from beacon.cli.train_options import (
     parse_resumed,
 )
 from beacon.cli.train_processes import check_processes, is_one_of_several, is_quiet, train_together
-from beacon.cli.train_progress import in_words, progress
+from beacon.cli.train_progress import progress
 from beacon.errors import RunError, UserError
 from beacon.methods import METHODS
+from beacon.plain import to_plain
 
 if TYPE_CHECKING:
     from beacon.training.config import TrainConfig
@@ -51,7 +54,9 @@ def main(arguments: list[str]) -> int:
         asked, config = new, new.config()
     if asked.dry_run:
         with _joined_for_now(choices, config) as complete:
-            return _rehearse(complete)
+            return _rehearse(complete, as_json=asked.json)
+    if asked.json:
+        raise UserError("--json says what --dry-run found; a run writes metrics.jsonl")
     folder = asked.folder
     if choices.preset == "paper" and not choices.method_said and not choices.resumes_alone and not is_quiet():
         print(
@@ -79,11 +84,11 @@ def _help(choices: Choices) -> str:
 
 
 def _train(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
-    from beacon.training.trainer import train
-
-    _set_threads(config)
     try:
         with _watched(asked, folder), progress(config) as listener:
+            from beacon.training.trainer import train  # seconds, of which the bar says that it is starting
+
+            _set_threads(config)
             checkpoint = train(
                 config,
                 folder,
@@ -157,11 +162,14 @@ def _train_quietly(config: TrainConfig, asked: RunArguments, folder: Path) -> in
     return 0
 
 
-def _rehearse(config: TrainConfig) -> int:
+def _rehearse(config: TrainConfig, *, as_json: bool) -> int:
     from beacon.training.rehearsal import rehearse
 
     _set_threads(config)
     expected = rehearse(config)
+    if as_json:
+        print_json(to_plain(expected) | {"seconds": expected.seconds})
+        return 0
     size = expected.checkpoint_bytes / 2**20
     print(expected.summary)
     print(f"parameters: {expected.parameters:,}; a checkpoint has {size:,.1f} MiB")

@@ -16,11 +16,17 @@ Examples:
   beacon train --out runs/beacon --resume
 
 Methods: {methods}.
-beacon is BEACON as we recommend it, beacon-paper as the paper has it. Each method has options of its own: see
-beacon train --method M --help-all. With --preset paper, --policy.variant robomimic or diffusion-policy
-chooses sizes that the paper does not state; robomimic is the default. The run folder gets config.yaml,
-metrics.jsonl (also as TensorBoard), checkpoints/ and weights/. --resume continues an interrupted run. On the
-CPU the resulting policy equals that of an uninterrupted run, bit for bit."""
+beacon is BEACON as we recommend it, beacon-paper as the paper has it. The run folder gets config.yaml,
+metrics.jsonl (also as TensorBoard), checkpoints/ and weights/. A resumed run on the CPU ends with the same
+policy, bit for bit."""
+
+# Options that choose among the others, and so are not in their list.
+FIRST_OPTIONS = """Beside the options below:
+  --policy.variant NAME  with --preset paper: robomimic (default) or diffusion-policy, for the sizes that the
+                         paper does not state
+  --audit DIR            what beacon audit --out DIR found in these data; nothing is audited again
+  --decisions FILE       of beacon desk: dropped demonstrations are left out, kept ones weigh at least
+                         --kept-floor times the mean weight of their domain"""
 
 # The options that most runs need; a test holds that each of them exists.
 ESSENTIAL = {
@@ -29,14 +35,12 @@ ESSENTIAL = {
         "--target FILE": "target demonstrations",
         "--validation FILE": "further target demonstrations, for the held-out loss alone",
         "--cameras NAME ...": "cameras to use; default: all that the domains share",
-        "--image-size PIXELS": "resize all images to this height and width",
+        "--decisions FILE": "of beacon desk: dropped demonstrations are left out, kept ones keep weight",
     },
     "training": {
         "--method NAME": "how source data is used; default: beacon",
         "--preset cpu|gpu|paper": "sizes of policy and training, for minutes on one core or for a GPU",
         "--steps N": "gradient steps in all",
-        "--batch-size N": "windows per mini-batch",
-        "--learning-rate X": "of AdamW, after its warm-up",
         "--seed N": "decides the initial parameters, the data order and all noise",
         "--device NAME": "cpu, cuda, cuda:1, ...; default: a GPU when there is one",
     },
@@ -69,19 +73,11 @@ def short_help(methods: Sequence[str], method: str, options: Sequence[str], part
         blocks.append("\n".join([f"{title}:", *lines]))
     if parts:
         blocks.append(parts)
+    # Options of parts have a dot in their names; parts themselves are listed above.
+    own = [name for name in options if "." not in name and f" {name} " not in parts]
     named = textwrap.fill(
-        " ".join(options) or "none",
-        WIDTH,
-        initial_indent="  ",
-        subsequent_indent="  ",
-        break_on_hyphens=False,
+        " ".join(own) or "none", WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
     )
-    blocks.append(f"options of --method {method} (--help-all explains them):\n{named}")
-    if method == "beacon":
-        blocks.append("--audit DIR reuses what beacon audit --out DIR found in these data.")
-    blocks.append(
-        "--decisions F takes decisions of beacon desk as facts: dropped demonstrations are left out,\n"
-        "kept ones weigh at least --kept-floor times the mean weight of their domain."
-    )
-    blocks.append("beacon train --help-all explains every option of the chosen method and preset.")
+    blocks.append(f"further options of --method {method} (--help-all explains them):\n{named}")
+    blocks.append("All options: beacon train --method NAME --preset NAME --help-all")
     return "\n\n".join(blocks)

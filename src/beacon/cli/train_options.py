@@ -11,8 +11,8 @@ import tyro
 
 from beacon.cli import parsing
 from beacon.cli.parts import ChoiceParser
-from beacon.cli.train_help import DESCRIPTION
-from beacon.errors import UserError
+from beacon.cli.train_help import DESCRIPTION, FIRST_OPTIONS
+from beacon.errors import UserError, meant
 from beacon.methods import DEFAULT_METHOD, METHODS, AuxiliaryLoss
 from beacon.policy.config import PolicyConfig
 from beacon.ranges import Range, check_ranges
@@ -77,6 +77,8 @@ class RunArguments:
     watch_port: int = 8765
     # Say what data, parameters, memory and time the run would have, and start nothing.
     dry_run: bool = False
+    # With --dry-run: print it as JSON.
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     # Train with so many processes of this machine, each on a GPU or a share of the cores of its own; the
     # mini-batches are the same with any number. Several machines: torchrun -m beacon train.
     processes: Annotated[int, Range(1, 1024)] = 1
@@ -172,7 +174,8 @@ def parse(arguments: Sequence[str]) -> TrainArguments[Any]:
 def defaults(choices: Choices) -> TrainArguments[Any]:
     """What the options of this method and preset are when nothing is said."""
     if choices.method not in METHODS:
-        raise UserError(f"--method {choices.method}: choose one of {', '.join(METHODS)}")
+        near = meant(choices.method, METHODS)
+        raise UserError(f"--method {choices.method}: {near}choose one of {', '.join(METHODS)}")
     policy, optimization = preset_config(choices.preset, choices.variant)
     return TrainArguments(
         options=METHODS[choices.method].default_options(),
@@ -193,7 +196,7 @@ def parse_new(choices: Choices) -> TrainArguments[Any]:
             TrainArguments[type(default.options)],  # type: ignore[misc]
             [*choices.arguments, *(["--help"] if choices.help_all else [])],
             prog=PROG,
-            description=DESCRIPTION.format(methods=", ".join(METHODS)),
+            description=f"{DESCRIPTION.format(methods=', '.join(METHODS))}\n\n{FIRST_OPTIONS}",
             default=default,
             known=("--policy.variant", "--audit", "--decisions", "--help-all"),
         )

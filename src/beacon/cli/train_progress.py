@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from beacon.cli.messages import shown_messages
+from beacon.cli.plain_lines import PlainLines, in_words
+from beacon.progress import listening
 
 if TYPE_CHECKING:
     from beacon.training.config import TrainConfig
@@ -61,24 +64,6 @@ class _Mean:
         return self._sum / self.count
 
 
-def in_words(seconds: float | None) -> str:
-    """A span of time, as one says it.
-
-    >>> [in_words(span) for span in (None, 7, 75, 4000, 200_000)]
-    ['-', '7 s', '1 min 15 s', '1 h 07 min', '2 d 7 h']
-    """
-    if seconds is None:
-        return "-"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
-
-
 @contextmanager
 def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
     """A bar with the loss and the time left on a terminal, ten plain lines a run elsewhere."""
@@ -95,7 +80,7 @@ def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
                 soon = "" if event.step == event.steps else f", {in_words(remaining)} left"
                 print(f"step {event.step} of {event.steps}, loss {event.loss():.4f}{soon}", flush=True)
 
-        with shown_messages(lambda message: print(message, flush=True)):
+        with shown_messages(lambda message: print(message, flush=True)), listening(PlainLines(sys.stdout)):
             yield report
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -112,11 +97,16 @@ def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
         Progress(*columns, refresh_per_second=2, console=console) as bar,
         shown_messages(lambda message: console.print(message, markup=False, highlight=False)),
     ):
-        task = bar.add_task(config.method, total=config.optimization.steps, loss="-", left="-")
+        task = bar.add_task(f"{config.method}: starting", total=None, loss="-", left="-")
+
+        def prepare(what: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{what} {100 * done // max(total, 1)}%")
 
         def show(event: StepEvent) -> None:
-            bar.update(task, completed=event.step, left=in_words(left(event.step, event.steps)))
+            soon = in_words(left(event.step, event.steps))
+            bar.update(task, description=config.method, completed=event.step, total=event.steps, left=soon)
             if event.step % config.run.log_every == 0:
                 bar.update(task, loss=f"{event.loss():.4f}")
 
-        yield show
+        with listening(prepare):
+            yield show

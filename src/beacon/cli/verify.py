@@ -11,12 +11,15 @@ from typing import Annotated
 import tyro
 
 from beacon.cli import parsing
+from beacon.cli.frame_progress import frame_progress
+from beacon.cli.messages import print_json
 from beacon.errors import UserError
 
 DESCRIPTION = """Check a run folder: configuration, checksums of its checkpoints, hashes of its data, weights.
 
 Examples:
   beacon verify runs/beacon
+  beacon verify runs/beacon --json | jq .fits
 
 Exit codes: 0 everything fits, 1 something does not, 2 this is no run folder."""
 
@@ -26,7 +29,9 @@ class VerifyArguments:
     """What the command line takes."""
 
     # Folder of the run.
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    # Print what does not fit as JSON.
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
 
 
 def main(arguments: list[str]) -> int:
@@ -41,12 +46,16 @@ def main(arguments: list[str]) -> int:
 
     if not Run(options.run).exists:
         raise UserError(f"{options.run} is not a run: it has no config.yaml")
-    problems = 0
-    for name, complaints in _checks(options.run):
+    with frame_progress():
+        found = dict(_checks(options.run))
+    problems = sum(map(len, found.values()))
+    if options.json:
+        print_json({"run": options.run, "fits": not problems, "complaints": found})
+        return 1 if problems else 0
+    for name, complaints in found.items():
         print(f"{name}: {'fits' if not complaints else ''}")
         for problem in complaints:
             print(f"  {problem}")
-        problems += len(complaints)
     print("everything fits" if not problems else f"{problems} things do not fit")
     return 1 if problems else 0
 

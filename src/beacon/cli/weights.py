@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from beacon.cli import parsing
+from beacon.cli.frame_progress import frame_progress
+from beacon.cli.messages import print_json
 from beacon.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ DESCRIPTION = """Show the weights of a run, export them, or select demonstration
 
 Examples:
   beacon weights runs/beacon
+  beacon weights runs/beacon --json | jq '.demonstrations[:5]'
   beacon weights runs/beacon --export weights.parquet
   beacon weights runs/beacon --export for_lerobot --format lerobot --chunk-size 50
   beacon weights runs/beacon --curate best.hdf5 --keep 0.5
@@ -33,7 +37,7 @@ class WeightsArguments:
     """What the command line takes."""
 
     # Folder of the run.
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     # Write the weights here: NAME.parquet (one row a window) and NAME.demonstrations.parquet; or a folder.
     export: Path | None = None
     # parquet, or lerobot: a file for each LeRobot dataset of the run, by the dataset's own frame index.
@@ -54,6 +58,8 @@ class WeightsArguments:
     fps: float | None = None
     # How many demonstrations with the largest and with the smallest weights to list.
     demos: int = 5
+    # Print the summary and every source demonstration as JSON instead of tables.
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     # Replace existing files.
     overwrite: bool = False
 
@@ -83,11 +89,15 @@ def main(arguments: list[str]) -> int:
     from beacon.runs.demonstration_weights import load_demonstration_weights
 
     weights = load_demonstration_weights(options.run)
-    _show(weights, options.demos)
+    if options.json:
+        _print_json(weights)
+    else:
+        _show(weights, options.demos)
     if options.export is not None:
         _export(weights, options)
     if options.curate is not None:
-        _curate(weights, options)
+        with frame_progress():
+            _curate(weights, options)
     return 0
 
 
@@ -111,7 +121,7 @@ def _export(weights: DemonstrationWeights, options: WeightsArguments) -> None:
     if options.format == "parquet":
         weights.export(options.export)
         export_demonstrations(options.export.with_suffix(".demonstrations.parquet"), datasets)
-        print(f"{options.export}: the weights of {len(weights.table)} windows")
+        _say(f"{options.export}: the weights of {len(weights.table)} windows", options)
         return
     datasets = [
         replace(dataset, options=record.read_options)
@@ -121,7 +131,7 @@ def _export(weights: DemonstrationWeights, options: WeightsArguments) -> None:
     if not indexed:
         raise UserError(f"{weights.run} was not trained on a LeRobot dataset; export with --format parquet")
     for path in export_for_lerobot(options.export, indexed, options.chunk_size):
-        print(path)
+        _say(str(path), options)
 
 
 def _curate(weights: DemonstrationWeights, options: WeightsArguments) -> None:
@@ -154,7 +164,12 @@ def _curate(weights: DemonstrationWeights, options: WeightsArguments) -> None:
         choices.append(Choice(file, tuple(demo.name for demo in kept), notes))
     curate(options.curate, choices, overwrite=options.overwrite, fps=options.fps)
     names = ", ".join(source.name for source in sources)
-    print(f"{options.curate}: {len(chosen)} of {len(demos)} demonstrations of {names}")
+    _say(f"{options.curate}: {len(chosen)} of {len(demos)} demonstrations of {names}", options)
+
+
+def _say(text: str, options: WeightsArguments) -> None:
+    """Say what was written, beside the JSON that a program reads."""
+    print(text, file=sys.stderr if options.json else sys.stdout)
 
 
 def _decided(demos: list[DemoWeight], chosen: list[DemoWeight], file: Path) -> list[DemoWeight]:
@@ -189,6 +204,20 @@ def _number(keep: str) -> int | float:
         return int(keep) if keep.strip().lstrip("+-").isdigit() else float(keep)
     except ValueError:
         raise UserError(f"--keep {keep}: must be a share such as 0.5, or a whole number") from None
+
+
+def _print_json(weights: DemonstrationWeights) -> None:
+    domains = [
+        {"name": domain.record.name, "file": domain.record.file, "is_target": domain.record.is_target}
+        | {key: value for key, value in vars(domain).items() if key != "record"}
+        for domain in weights.domains()
+    ]
+    demos = [
+        {"domain": demo.record.name, "file": demo.record.file}
+        | {key: value for key, value in vars(demo).items() if key != "record"}
+        for demo in weights.demos()
+    ]
+    print_json({"run": weights.run, "step": weights.table.step, "domains": domains, "demonstrations": demos})
 
 
 def _show(weights: DemonstrationWeights, count: int) -> None:

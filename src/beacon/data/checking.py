@@ -20,6 +20,7 @@ from beacon.data.formats.base import OBSERVATION, DatasetReader, Problem, ReadOp
 from beacon.data.images import image_fault, looks_like_camera
 from beacon.data.mapping import ObservationMapping
 from beacon.errors import UserError
+from beacon.progress import each
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ def _check_dataset(reader: DatasetReader) -> tuple[list[Problem], _Look]:
             problems.append(Problem("error", str(error).partition(": ")[2] or str(error), episode))
     typical = {name: info for arrays in reversed(headers.values()) for name, info in arrays.items()}
     facts: dict[str, EpisodeFacts] = {}
-    for episode, arrays in headers.items():
-        faults, facts[episode] = check_episode(reader, episode, arrays, typical)
+    for episode in each(list(headers), f"checking {reader.path.name}"):
+        faults, facts[episode] = check_episode(reader, episode, headers[episode], typical)
         problems += faults
     problems += _check_actions(facts) + _check_cameras(facts) + _check_masks(reader)
     problems += _check_duplicates(facts)

@@ -25,6 +25,7 @@ from beacon.data.formats.base import (
 from beacon.data.formats.robomimic_attributes import episode_order
 from beacon.data.loading import default_proprio, select_episodes
 from beacon.errors import UserError
+from beacon.progress import each
 
 ORIGINAL_NAME = "original_name"
 
@@ -112,7 +113,7 @@ def read_episodes(
     keep = len(set(originals.values())) == len(names) and not any(
         episode_order(n)[0] for n in originals.values()
     )
-    for number, name in enumerate(names):
+    for number, name in enumerate(each(names, f"copying {reader.path.name}")):
         noted = {
             k: v for k, v in reader.attributes(name).items() if k not in ("num_samples", "episode_index")
         }

@@ -16,6 +16,7 @@ from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo, DatasetRea
 from beacon.data.images import image_fault, looks_like_camera, value_range
 from beacon.data.loading import select_episodes
 from beacon.errors import UserError
+from beacon.progress import each
 
 SAMPLED = 5  # demonstrations whose images are read for the range of their values
 LOOKED_INTO = 300  # demonstrations whose other arrays are read; of more, so many evenly spread
@@ -91,7 +92,7 @@ def summarize(reader: DatasetReader, mask: str | None = None) -> DatasetSummary:
     pictured = set(spread(episodes, SAMPLED))
     arrays: dict[str, ArraySummary] = {}
     tasks: dict[str, None] = {}
-    for episode in chosen:
+    for episode in each(chosen, f"reading {reader.path.name}"):
         task = reader.attributes(episode).get("task")
         if isinstance(task, str):
             tasks[task] = None

@@ -27,6 +27,7 @@ from beacon.data.storage import (
     find_mapped,
 )
 from beacon.errors import UserError
+from beacon.progress import each
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,8 @@ def load_episodes(
             p: np.empty((frames, widths[OBSERVATION + key]), np.float32) for p, key in chosen.proprio.items()
         }
         start = 0
-        for episode, length in zip(episodes, lengths.tolist(), strict=True):
+        told = each(episodes, f"reading {reader.path.name}")
+        for episode, length in zip(told, lengths.tolist(), strict=True):
             rows = slice(start, start + length)
             _read_vectors(reader, episode, ACTIONS, actions[rows])
             for p, key in chosen.proprio.items():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
-from beacon.errors import UserError
+from beacon.errors import UserError, meant
 from beacon.plain import OMIT_DEFAULT, from_plain, to_plain
 from beacon.ranges import Range, check_ranges
 
@@ -300,7 +300,7 @@ def preset_policy(preset: str, variant: str | None = None) -> PolicyConfig:
         variant: a name of VARIANTS, only of the preset ``paper``; None: its default, robomimic's.
     """
     if preset not in PRESETS:
-        raise UserError(f"--preset {preset}: choose one of {', '.join(PRESETS)}")
+        raise UserError(f"--preset {preset}: {meant(preset, PRESETS)}choose one of {', '.join(PRESETS)}")
     if variant is None:
         return PRESETS[preset]
     if variant not in VARIANTS:

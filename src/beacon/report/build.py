@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import resources
@@ -11,31 +10,24 @@ from pathlib import Path
 from beacon import __version__
 from beacon.errors import UserError
 from beacon.files import write_bytes
-from beacon.report import (
-    configuration,
-    map_section,
-    sections,
-    success,
-    summary,
-    training_curves,
-    weight_analysis,
-    weight_figures,
-)
+from beacon.progress import tell
+from beacon.report import success
 from beacon.report.demonstration_pool import DemonstrationPool, find_pools, pool_numbers, task_of
 from beacon.report.embedding_map import Mapper, Projection
 from beacon.report.figure_spec import Figure
 from beacon.report.markup import Markup, join, script_data, tag
-from beacon.report.page_data import PoolAssets, figure_data, gallery, pool_data, run_data
+from beacon.report.page_body import all_figures, body, contents
+from beacon.report.page_data import PoolAssets, figure_data, gallery, pool_data, pool_pictures, run_data
 from beacon.report.reproduce import evaluate_command
 from beacon.report.rollouts import Rollout, collect_rollouts
-from beacon.report.run_record import Missing, RunRecord, read_runs
+from beacon.report.run_record import RunRecord, read_runs
 from beacon.report.run_view import RunView
 from beacon.runs.initial_states import InitialDistance
 from beacon.training.config import DataOptions
 
 SCRIPTS = ("core.js", "charts.js", "demonstrations.js", "map.js", "start.js")
 MOST_RUNS = 24
-Say = Callable[[str], None]
+LAZY_BYTES = 20_000_000  # a larger page draws its parts when they come near the screen
 
 
 @dataclass(frozen=True)
@@ -46,6 +38,7 @@ class Report:
     figures: list[Figure]
     views: list[RunView]
     assets: list[PoolAssets]
+    settings: list[success.Setting]
 
 
 class ReportBuilder:
@@ -58,7 +51,6 @@ class ReportBuilder:
         projection: Projection = "umap",
         live: bool = False,
         out: Path | None = None,
-        say: Say | None = None,
     ) -> None:
         if not paths:
             raise UserError("name at least one run folder")
@@ -68,24 +60,23 @@ class ReportBuilder:
         self._mapper = Mapper(projection, cached_only=live)
         self._assets: dict[int, PoolAssets] = {}
         self._pools: dict[tuple[DataOptions | None, ...], list[DemonstrationPool | None]] = {}
-        self._say: Say = say or (lambda _: None)
 
     def build(self) -> Report:
         """Read the runs as they are now and make the page."""
-        self._say("reading the runs")
+        self._tell("reading the runs", 0)
         records = read_runs(self.paths)
         views, assets = self._views(records)
         settings = success.collect_settings(views)
         for view in views:
             _note_missing(view)
-        figures = _figures(views, settings)
-        self._say("reading films")
+        figures = all_figures(views, settings)
+        self._tell("reading films", len(views) + 3)
         rollouts = collect_rollouts(views)
         html = self._page(views, assets, settings, figures, rollouts)
-        return Report(html, [f for f in figures.values() if not f.empty], views, assets)
+        return Report(html, [f for f in figures.values() if not f.empty], views, assets, settings)
 
     def _views(self, records: list[RunRecord]) -> tuple[list[RunView], list[PoolAssets]]:
-        self._say("reading the demonstrations")
+        self._tell("reading the demonstrations", 1)
         pools = self._find_pools(records)
         plain = []
         for index, (record, pool) in enumerate(zip(records, pools, strict=True)):
@@ -94,7 +85,7 @@ class ReportBuilder:
         assets = []
         for pool in used:
             if id(pool) not in self._assets:
-                self._say("making filmstrips")
+                self._tell("making filmstrips", 2)
                 members = [view for view in plain if view.pool is pool]
                 ends = [demo for view in members for part in gallery(view).values() for demo in part]
                 self._assets[id(pool)] = PoolAssets.make(pool, ends)
@@ -115,9 +106,13 @@ class ReportBuilder:
                 view.record.note(
                     "weight-analysis", f"Weight against initial distance is left out. {assets.distance}"
                 )
-            self._say(f"mapping embeddings of {view.name}")
+            self._tell(f"mapping embeddings of {view.name}", view.index + 3)
             embedding = self._mapper(view.record, assets.pool, assets.demos, assets.times)
         return replace(view, pool_index=pool_index, distance=distance, map=embedding)
+
+    def _tell(self, what: str, done: int) -> None:
+        """A step for the runs, the demonstrations, filmstrips and films each, and one for every map."""
+        tell(f"report: {what}", done, len(self.paths) + 4)
 
     def _find_pools(self, records: list[RunRecord]) -> list[DemonstrationPool | None]:
         """Read once: demonstrations do not change while a run goes on."""
@@ -134,7 +129,7 @@ class ReportBuilder:
         figures: dict[str, Figure],
         rollouts: list[Rollout],
     ) -> str:
-        body = _body(views, settings, figures, rollouts, self.out)
+        sections = body(views, settings, figures, rollouts, self.out)
         data = {
             "figures": {key: figure_data(figure) for key, figure in figures.items() if not figure.empty},
             "pools": [pool_data(part) for part in assets],
@@ -146,17 +141,25 @@ class ReportBuilder:
         names = ", ".join(view.name for view in views)
         made = f"beacon {__version__}, {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}"
         connect = "'self'" if self.live else "'none'"
+        pictures = [
+            tag("script", script_data(content), type="application/json", id=f"{kind}-{number}")
+            for number, part in enumerate(assets)
+            for kind, content in pool_pictures(part).items()
+        ]
         replacements = {
             "TITLE": join(f"BEACON report: {names}"),
             "RUNS": join(names),
             "MADE": join(made),
             "CONNECT": Markup(connect),
-            "CONTENTS": _contents(),
-            "BODY": body,
+            "CONTENTS": contents(),
+            "BODY": sections,
             "STYLE": Markup(_file("style.css")),
+            "PICTURES": join(pictures),
             "DATA": script_data(data),
             "SCRIPT": Markup("\n".join(_file(name) for name in SCRIPTS)),
         }
+        size = sum(len(part) for part in replacements.values())
+        replacements["LAZY"] = Markup(' data-lazy="yes"' if size > LAZY_BYTES else "")
         # Split once, so that nothing which is filled in is looked at for further places.
         pieces = _file("page.html").split("%%")
         return "".join(replacements[piece] if i % 2 else piece for i, piece in enumerate(pieces))
@@ -168,109 +171,28 @@ def write_report(
     *,
     figures: Path | None = None,
     projection: Projection = "umap",
-    say: Say | None = None,
+    numbers: Path | None = None,
 ) -> Report:
-    """Write the page of these runs to ``out``, and its figures as SVG and PDF to the folder ``figures``."""
-    report = ReportBuilder(paths, projection=projection, out=out, say=say).build()
+    """Write the page of some runs.
+
+    Args:
+        paths: the run folders, baselines first.
+        out: the page.
+        figures: folder for its figures as SVG and PDF.
+        projection: how embeddings are laid out in the plane.
+        numbers: file for what the page says as JSON.
+    """
+    report = ReportBuilder(paths, projection=projection, out=out).build()
     write_bytes(out, report.html.encode())
+    if numbers is not None:
+        from beacon.report.numbers import write_numbers
+
+        write_numbers(report, numbers)
     if figures is not None:
         from beacon.report.figure_files import write_figures
 
-        if say is not None:
-            say("drawing figures")
         write_figures(report, figures)
     return report
-
-
-SECTIONS = {
-    "summary": "Summary",
-    "success": "Success",
-    "training": "Training",
-    "weights": "Weights",
-    "weight-analysis": "What the weights follow",
-    "map": "Embedding map",
-    "gallery": "Demonstrations",
-    "bound": "Bound",
-    "rollouts": "Rollouts",
-    "configuration": "Configuration",
-}
-
-
-def _contents() -> Markup:
-    return join([tag("a", title, href=f"#{key}") for key, title in SECTIONS.items()])
-
-
-def _figures(views: list[RunView], settings: list[success.Setting]) -> dict[str, Figure]:
-    made = [
-        success.success_figure(settings),
-        training_curves.learning_figure(views),
-        training_curves.objective_figure(views),
-        weight_figures.evolution_figure(views),
-        weight_figures.distribution_figure(views),
-        weight_figures.mass_figure(views),
-        weight_figures.domain_weights_figure(views),
-        weight_analysis.phase_figure(views),
-        weight_analysis.coverage_figure(views),
-        weight_analysis.cause_figure(views),
-        weight_analysis.corruption_figure(views),
-        *(weight_analysis.rank_figure(view) for view in views if view.record.windows is not None),
-    ]
-    return {figure.key: figure for figure in made}
-
-
-def _body(
-    views: list[RunView],
-    settings: list[success.Setting],
-    figures: dict[str, Figure],
-    rollouts: list[Rollout],
-    out: Path | None,
-) -> Markup:
-    missing = [(view.title, part) for view in views for part in view.record.missing]
-
-    def lacking(*keys: str) -> list[tuple[str, Missing]]:
-        return [(run, part) for run, part in missing if part.section in keys]
-
-    def figure_grid(*keys: str) -> Markup:
-        return sections.figure_grid(figures[key] for key in keys)
-
-    ranks = [figure for key, figure in figures.items() if key.startswith("rank-") and not figure.empty]
-    return join(
-        [
-            summary.summary_section(views, settings),
-            sections.success_section(settings, figures["success"], lacking("success")),
-            sections.section(
-                "training", "Training", figure_grid("learning", "objective"), missing=lacking("training")
-            ),
-            sections.section(
-                "weights",
-                "Weights",
-                _weightless(views),
-                figure_grid("weight-evolution", "weight-distribution", "mass", "domain-weights"),
-                missing=lacking("weights"),
-            ),
-            sections.section(
-                "weight-analysis",
-                "What the weights follow",
-                figure_grid("corruption", "coverage", "causes", "phase"),
-                missing=lacking("weight-analysis"),
-            ),
-            map_section.map_section(views, lacking("map")),
-            sections.gallery_section(views, ranks, lacking("gallery")),
-            sections.bound_section(views),
-            sections.rollouts_section(rollouts, views, lacking("rollouts")),
-            configuration.configuration_section(views, lacking("configuration"), out),
-        ]
-    )
-
-
-def _weightless(views: list[RunView]) -> Markup | None:
-    """Names the runs that the sections about weights pass over because their method has none."""
-    names = [view.title for view in views if not view.record.weighs and not view.record.metrics.refreshes]
-    if not names:
-        return None
-    return tag(
-        "p", f"Without weights of their own, and so not in this part: {', '.join(names)}.", class_="note"
-    )
 
 
 def _note_missing(view: RunView) -> None:

@@ -17,8 +17,8 @@ def map_section(views: list[RunView], missing: list[tuple[str, Missing]]) -> Mar
     assert first is not None
     intro = (
         f"Windows of all domains in the policy's feature space, {first.projection} to the plane, before and "
-        "after training. Axes have no unit: near means similar. Hover to see a window's frame in both "
-        "maps; select it to open its demonstration."
+        "after training. Axes have no unit: near means similar. Point at a window, or tap it, to see its "
+        "frame; select it to open its demonstration."
     )
     controls = tag(
         "div",
@@ -46,7 +46,11 @@ def map_section(views: list[RunView], missing: list[tuple[str, Missing]]) -> Mar
         )
         for when in ("before", "after")
     ]
-    card = tag("div", tag("p", "Hover a point to see its frame.", class_="note"), id="map-card")
+    card = tag(
+        "div",
+        tag("p", "The frame of the window that you point at is shown here.", class_="note"),
+        id="map-card",
+    )
     return section(
         "map",
         "Embedding map",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from beacon.plain import finite
 
 VOID = ("img", "input", "meta")  # elements without content
 
@@ -70,7 +71,7 @@ def script_data(value: Any) -> Markup:
     try:
         text = _json(value)
     except ValueError:  # numbers that are not finite, which JSON does not have
-        text = _json(_finite(value))
+        text = _json(finite(value))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
@@ -78,12 +79,3 @@ def script_data(value: Any) -> Markup:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    """The same with null for every number that is not finite."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

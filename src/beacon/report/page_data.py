@@ -63,7 +63,6 @@ def pool_data(assets: PoolAssets) -> dict[str, Any]:
     distance = None
     if isinstance(assets.distance, InitialDistance):
         distance = {"values": numbers(assets.distance.values), "unit": assets.distance.unit}
-    count = len(pool.names)
     return {
         "domains": domains,
         "camera": pool.camera,
@@ -74,12 +73,20 @@ def pool_data(assets: PoolAssets) -> dict[str, Any]:
         "corruption": pool.corruption if any(pool.corruption) else None,
         "decisions": pool.decisions if any(pool.decisions) else None,
         "distance": distance,
-        "strips": [assets.strips.get(demo) for demo in range(count)],
         "steps": [steps_shown(int(n), assets.frames).tolist() for n in pool.lengths],
         "points": {"demo": assets.demos.tolist(), "time": assets.times.tolist()},
-        "sheets": assets.sheets,
         "sheet": {"columns": 20, "frames": SHEET},
     }
+
+
+def pool_pictures(assets: PoolAssets) -> dict[str, list[str | None]]:
+    """The pictures of a pool, apart from all else: the page reads them when they are looked at.
+
+    Args:
+        assets: of the pool.
+    """
+    strips = [assets.strips.get(demo) for demo in range(len(assets.pool.names))]
+    return {"strips": strips, "sheets": [*assets.sheets]}
 
 
 def run_data(view: RunView, assets: PoolAssets | None) -> dict[str, Any]:

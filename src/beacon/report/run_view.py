@@ -82,8 +82,8 @@ class RunView:
         return "target" if domain == self.target else f"source{self.sources.index(domain) % COLOURS}"
 
     def role_of(self, domain: str) -> str:
-        """A domain's name with what it is."""
-        return f"{domain} (target)" if domain == self.target else domain
+        """A domain's name, with what it is where the name does not say it."""
+        return f"{domain} (target)" if domain == self.target and domain != "target" else domain
 
     @property
     def source_windows(self) -> NDArray[np.bool_]:

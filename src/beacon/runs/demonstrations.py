@@ -12,6 +12,7 @@ from beacon.data.corruption import corruption_of
 from beacon.data.errors import listing
 from beacon.data.formats.base import DatasetReader
 from beacon.errors import UserError
+from beacon.progress import each
 from beacon.runs.data_records import DomainRecord, hash_actions
 
 
@@ -74,7 +75,8 @@ def check_unchanged(file: Path, record: DomainRecord) -> None:
         )
     with open_dataset(file, record.read_options) as reader:
         _check_names(reader, record)
-        if hash_actions([reader.read(name, "actions") for name in record.demos]) != record.actions:
+        told = each(record.demos, f"reading {file.name}")
+        if hash_actions([reader.read(name, "actions") for name in told]) != record.actions:
             raise UserError(f"{file} has changed since the run: the weights are of other actions")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from beacon.errors import UserError
+from beacon.errors import UserError, meant
 from beacon.plain import changed
 from beacon.registry import Registry
 
@@ -172,7 +172,8 @@ def resolve_domain(domain: str | Path | Domain) -> Domain:
     if path.suffix in (".yaml", ".yml"):
         return read_domain(path)
     raise UserError(
-        f"there is no domain '{domain}'; take one of {', '.join(DOMAINS)}, or a YAML file of yours"
+        f"there is no domain '{domain}'; {meant(str(domain), DOMAINS)}take one of {', '.join(DOMAINS)}, "
+        "or a YAML file of yours"
     )
 
 

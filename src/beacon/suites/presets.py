@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from beacon.errors import UserError
+from beacon.errors import UserError, meant
 from beacon.training.config import preset_config
 
 # Seeds of the initial states that policies are judged from. Options are chosen on the validation states;
@@ -130,7 +130,7 @@ def find_preset(name: str, states: str = "first") -> SuitePreset:
         states: of STATES: from which initial states policies are judged.
     """
     if name not in PRESETS:
-        raise UserError(f"--preset {name}: choose one of {', '.join(PRESETS)}")
+        raise UserError(f"--preset {name}: {meant(name, PRESETS)}choose one of {', '.join(PRESETS)}")
     if states not in STATES:
-        raise UserError(f"--states {states}: choose one of {', '.join(STATES)}")
+        raise UserError(f"--states {states}: {meant(states, STATES)}choose one of {', '.join(STATES)}")
     return replace(PRESETS[name], states=states)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from beacon.errors import UserError
+from beacon.errors import UserError, meant
 from beacon.registry import Registry
 from beacon.suites.experiment import Experiment
 from beacon.suites.presets import SuitePreset
@@ -152,9 +152,10 @@ def _chosen(
     for name in names:
         if name not in own and name not in registry:
             others = ", ".join(sorted(set(registry) - set(own)))
+            near = meant(name, registry)
             raise UserError(
-                f"{option} {name}: there is no such {registry.what}; {suite.name} has {', '.join(own)}; "
-                f"{others} can be named as well"
+                f"{option} {name}: there is no such {registry.what}; {near}{suite.name} has "
+                f"{', '.join(own)}; {others} can be named as well"
             )
     if not names:
         return list(own)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from beacon.data.decisions import DatasetDecisions
-from beacon.errors import UserError
+from beacon.errors import UserError, meant
 from beacon.methods.auxiliary import AuxiliaryLoss
 from beacon.plain import OMIT_DEFAULT, changed, from_plain, to_plain
 from beacon.policy.config import PolicyConfig, preset_policy
@@ -163,7 +163,8 @@ class TrainConfig:
         from beacon.methods import METHODS
 
         if self.method not in METHODS:
-            raise UserError(f"--method {self.method}: choose one of {', '.join(METHODS)}")
+            near = meant(self.method, METHODS)
+            raise UserError(f"--method {self.method}: {near}choose one of {', '.join(METHODS)}")
         method = METHODS[self.method]
         if not isinstance(self.options, method.Options):
             raise UserError(f"the options of {self.method} must be {method.Options.__name__}")
@@ -199,7 +200,8 @@ class TrainConfig:
             raise UserError(f"not a configuration of this version of beacon: {missing[0]} is missing")
         method = from_plain(str, values["method"], "method")
         if method not in METHODS:
-            raise UserError(f"method: there is no '{method}'; choose one of {', '.join(METHODS)}")
+            near = meant(str(method), METHODS)
+            raise UserError(f"method: there is no '{method}'; {near}choose one of {', '.join(METHODS)}")
         known = ("method", "options", "preset", "auxiliary", *SECTIONS)
         unknown = [str(name) for name in values if name not in known]
         if unknown:

@@ -179,7 +179,8 @@ def to_array(column: pa.ChunkedArray, where: str) -> NDArray[Any]:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     shape = [len(array)]
-    while pa.types.is_nested(array.type):
+    # pyarrow 15 takes lists of a fixed size for flat.
+    while pa.types.is_nested(array.type) or _is_list(array.type):
         if not _is_list(array.type):
             raise UserError(f"{where} is not made of numbers but of {printable(str(array.type))[:60]}")
         if array.null_count:

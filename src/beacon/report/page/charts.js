@@ -46,7 +46,8 @@ function frameAxes(panel, left, width, height, xScale, yScale, label) {
   draw("line", { class: "axis", x1: left, x2: width - MARGIN.right, y1: bottom, y2: bottom }, svg);
   draw("text", { x: (left + width - MARGIN.right) / 2, y: height - 5, "text-anchor": "middle" }, svg, panel.x.title);
   const middle = (MARGIN.top + bottom) / 2;
-  draw("text", { x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` }, svg, panel.y.title);
+  const small = Math.min(11.5, (bottom - MARGIN.top) / (0.55 * Math.max(panel.y.title.length, 1)));  // it must fit beside the axis
+  draw("text", { x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})`, style: `font-size:${small}px` }, svg, panel.y.title);
   return svg;
 }
 
@@ -121,12 +122,11 @@ function drawPoints(mark, panel, xScale, yScale, parent) {
     const demo = mark.demos ? mark.demos[i] : null;
     const worded = (axis, value) => `${axis.label}: ${axis.percent ? format(value, axis) : short(value)} ${axis.unit || ""}`;
     const values = () => [worded(panel.x, x), worded(panel.y, mark.y[i])];
-    dot.addEventListener("pointermove", (event) => {
+    whenPointed(dot, (event) => {
       const lines = values().map((text) => make("div", {}, text));
       if (demo === null || panel.pool === null) showTooltip(event, make("div", {}, mark.name), ...lines);
       else showTooltip(event, demoFrame(panel.pool, demo, 0.5), make("div", {}, demoTitle(panel.pool, demo)), ...lines);
-    });
-    dot.addEventListener("pointerleave", hideTooltip);
+    }, hideTooltip);
     if (demo !== null && panel.pool !== null) {
       dot.classList.add("selectable");
       dot.dataset.demo = `${panel.pool}:${demo}`;
@@ -138,7 +138,8 @@ function drawPoints(mark, panel, xScale, yScale, parent) {
 // Values of all curves at the pointer.
 function followPointer(svg, panel, xScale, left, width, height, bars) {
   const cursor = draw("line", { class: "cursor", y1: MARGIN.top, y2: height - MARGIN.bottom, visibility: "hidden" }, svg);
-  svg.addEventListener("pointermove", (event) => {
+  const leave = () => { cursor.setAttribute("visibility", "hidden"); hideTooltip(); };
+  whenPointed(svg, (event) => {
     const box = svg.getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * width;
     if (x < left || x > width - MARGIN.right) return leave();
@@ -170,9 +171,7 @@ function followPointer(svg, panel, xScale, left, width, height, bars) {
     cursor.setAttribute("x2", x);
     cursor.setAttribute("visibility", "visible");
     showTooltip(event, make("strong", {}, heading), ...rows);
-  });
-  const leave = () => { cursor.setAttribute("visibility", "hidden"); hideTooltip(); };
-  svg.addEventListener("pointerleave", leave);
+  }, leave);
 }
 
 // One row a run: a dot and its interval.
@@ -199,9 +198,8 @@ function intervalChart(panel, width, figure) {
     draw("text", { x: width - right + 10, y: y + 4, class: "value" }, svg, `${(100 * mark.value).toFixed(0)}%`);
     draw("text", { x: width - 2, y: y + 4, "text-anchor": "end" }, svg, mark.text.replace(" of ", "/"));
     const target = draw("rect", { x: 0, y: y - row / 2, width, height: row, fill: "transparent" }, svg);
-    target.addEventListener("pointermove", (event) => showTooltip(event, make("strong", {}, mark.name),
-      make("div", {}, `${mark.text}: ${format(mark.value, panel.x)}%, 95% interval ${format(mark.low, panel.x)} to ${format(mark.high, panel.x)}%`)));
-    target.addEventListener("pointerleave", hideTooltip);
+    whenPointed(target, (event) => showTooltip(event, make("strong", {}, mark.name),
+      make("div", {}, `${mark.text}: ${format(mark.value, panel.x)}%, 95% interval ${format(mark.low, panel.x)} to ${format(mark.high, panel.x)}%`)), hideTooltip);
   });
   return svg;
 }

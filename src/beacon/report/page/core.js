@@ -1,6 +1,11 @@
 "use strict";
 // Small helpers that all parts share. Text from datasets only ever becomes text nodes.
 const DATA = JSON.parse(document.getElementById("data").textContent);
+// Pictures are most of a page: each block of them is read when it is first looked at.
+DATA.pools.forEach((pool, number) => ["strips", "sheets"].forEach((kind) => {
+  let held = null;
+  Object.defineProperty(pool, kind, { get: () => (held ??= JSON.parse(document.getElementById(`${kind}-${number}`).textContent)) });
+}));
 const SVG = "http://www.w3.org/2000/svg";
 
 function make(name, attributes = {}, ...children) {
@@ -94,6 +99,14 @@ function showTooltip(event, ...content) {
   tooltip.style.top = `${Math.max(4, y)}px`;
 }
 const hideTooltip = () => { tooltip.hidden = true; };
+// A mouse points by moving, a finger by touching; what a finger has shown stays until the next touch or scroll.
+function whenPointed(element, show, hide = null) {
+  element.addEventListener("pointermove", show);
+  element.addEventListener("pointerdown", show);
+  if (hide) element.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") hide(); });
+}
+document.addEventListener("pointerdown", hideTooltip, true);
+document.addEventListener("scroll", hideTooltip, { passive: true });
 
 // Viridis, readable by everybody and on both backgrounds.
 const RAMP = [[68, 1, 84], [71, 44, 122], [59, 81, 139], [44, 113, 142], [33, 144, 141], [39, 173, 129], [92, 200, 99], [170, 220, 50], [253, 231, 37]];

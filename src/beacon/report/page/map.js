@@ -24,7 +24,7 @@ function mapColours() {
     return { colours: demo.map((d) => colour(named(d))), keys };
   }
   return { colours: demo.map((d) => colour(domainOf(run.pool, d).colour)),
-    keys: pool.domains.map((domain) => [domain.colour, domain.target ? `${domain.name} (target)` : domain.name]) };
+    keys: pool.domains.map((domain) => [domain.colour, domain.target && domain.name !== "target" ? `${domain.name} (target)` : domain.name]) };
 }
 
 function drawMaps() {
@@ -132,14 +132,14 @@ function startMap() {
   if (mapRuns.includes(chosenRun)) controls.run.value = `${chosenRun}`;
   Object.values(controls).forEach((control) => control.addEventListener("change", update));
   document.querySelectorAll(".map-panel canvas").forEach((canvas) => {
-    canvas.addEventListener("pointermove", (event) => {
+    whenPointed(canvas, (event) => {
       const found = pointAt(canvas, event);
       if (found === mapState.hover) return;
       mapState.hover = found;
       if (found !== null) showPoint(found);
       drawMaps();
     });
-    canvas.addEventListener("pointerleave", () => { mapState.hover = null; drawMaps(); });
+    canvas.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") { mapState.hover = null; drawMaps(); } });
     canvas.addEventListener("click", (event) => {
       const found = pointAt(canvas, event);
       if (found === null) return;

@@ -17,10 +17,27 @@ themeButton.addEventListener("click", () => {
   setTheme(theme);
 });
 
-const figurePlaces = [...document.querySelectorAll("figure[data-figure]")];
+// Parts of the page and what draws them. On a large page a part is drawn when it comes near the screen.
+const parts = new Map([...document.querySelectorAll("figure[data-figure]")].map((place) => [place, () => drawFigure(place)]));
+const gallerySection = document.getElementById("gallery"), mapSection = document.getElementById("map");
+if (gallerySection) parts.set(gallerySection, drawGallery);
+const lazy = document.body.dataset.lazy === "yes";
+const waiting = new Set(lazy ? [...parts.keys(), mapSection].filter(Boolean) : []);
+function drawPart(place) {
+  if (place === mapSection) startMap();
+  else parts.get(place)();
+}
 function drawEverything() {
-  figurePlaces.forEach(drawFigure);
-  drawGallery();
+  parts.forEach((draw, place) => { if (!waiting.has(place)) draw(); });
+}
+function drawWaiting(places) {
+  for (const place of places) if (waiting.delete(place)) drawPart(place);
+  markChosen();
+}
+if (lazy) {
+  const near = new IntersectionObserver((entries) => drawWaiting(entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target)), { rootMargin: "800px" });
+  waiting.forEach((place) => near.observe(place));
+  addEventListener("beforeprint", () => drawWaiting([...waiting]));
 }
 const galleryRun = document.getElementById("gallery-run");
 if (galleryRun) {
@@ -30,7 +47,7 @@ if (galleryRun) {
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && chosenDemo) closeViewer(); });
 setTheme(storedTheme() || (prefersDark.matches ? "dark" : "light"));
 drawEverything();
-startMap();
+if (!waiting.has(mapSection)) startMap();
 
 let lastWidth = innerWidth, pending = 0;
 addEventListener("resize", () => {

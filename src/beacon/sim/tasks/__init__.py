@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beacon.errors import UserError
+from beacon.errors import UserError, meant
 from beacon.registry import Registry
 from beacon.sim.addresses import load_attribute
 from beacon.sim.tasks.base import SIZES, Camera, Placement, Size, Subtask, Task
@@ -55,7 +55,8 @@ def find_task(name: str) -> type[Task]:
     if ":" not in name and name not in OTHER_TASKS:
         names = ", ".join([*TASKS, *OTHER_TASKS])
         raise UserError(
-            f"there is no task '{name}'; take one of {names}, metaworld/NAME, or module:Class of your own"
+            f"there is no task '{name}'; {meant(name, [*TASKS, *OTHER_TASKS])}take one of {names}, "
+            "metaworld/NAME, or module:Class of your own"
         )
     cls = load_attribute(OTHER_TASKS.get(name, name), "the task")
     if not (isinstance(cls, type) and issubclass(cls, Task)):
