@@ -56,7 +56,8 @@ def paper_policy() -> TrainedPolicy:
 
 
 def measure_chunk(quick: bool, threads: int, lerobot: str | None) -> dict[str, float]:
-    """An action chunk of the paper's network in turns with its rivals; the fastest of all turns."""
+    """An action chunk of the paper's network in turns with its rivals; medians of all turns but the first."""
+    suffix = f"_{threads}_thread" + "s" * (threads > 1)
     torch.set_num_threads(threads)
     exact, coarse = paper_policy(), paper_policy()
     coarse.use_precision("bfloat16")
@@ -89,7 +90,13 @@ def measure_chunk(quick: bool, threads: int, lerobot: str | None) -> dict[str, f
         rival.wait()
     for name, values in times.items():
         if values:
-            result[f"chunk_seconds_{name}"] = min(values[1:])
+            result[f"chunk_seconds_{name}{suffix}"] = statistics.median(values[1:])
+    if times["lerobot"]:
+        for name in ("float32", "bfloat16"):
+            pairs = zip(times["lerobot"][1:], times[name][1:], strict=True)
+            result[f"lerobot_over_{name}{suffix}"] = statistics.median(
+                theirs / ours for theirs, ours in pairs
+            )
     exact.reset(0)
     coarse.reset(0)
     difference = exact.act(seen, axes="history") - coarse.act(seen, axes="history")

@@ -67,7 +67,7 @@ def control(robot: Any, client: Client, options: Options) -> dict[str, int]:
         counts["steps"], counts["held"] = counts["steps"] + 1, counts["held"] + holding
         if robot.execute(robot.still if holding else np.average(actions, axis=0, weights=weights)):
             break
-        tick += 1 / options.rate
+        tick = max(tick + 1 / options.rate, time.monotonic() - 1 / options.rate)  # no burst after a stall
         counts["overrun"] += time.monotonic() > tick
         time.sleep(max(0.0, tick - time.monotonic()))
     return counts

@@ -8,8 +8,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 bin=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/beacon/lerobot}/v061/bin
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-if ! "$bin/python" -c "import gym_pusht" 2>/dev/null; then
-    "$bin/pip" install --quiet "gym-pusht<0.2"
+if ! "$bin/python" -c "import diffusers, gym_pusht" 2>/dev/null; then
+    "$bin/pip" install --quiet diffusers "gym-pusht<0.2"
 fi
 cp -r "$here/lerobot_policy_beacon" "$here/scripts/lerobot_robot_pusht" "$work" # pip builds beside the sources
 "$bin/pip" install --quiet --no-deps --target "$work/plugins" \

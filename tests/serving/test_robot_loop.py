@@ -160,6 +160,40 @@ def test_ensembling_averages_chunks(policy_folder: Path) -> None:
     assert counts["chunks"] > 5 and counts["held"] < 10
 
 
+class StallingRobot(Recorder):
+    """Its fourth action takes a second, by a clock that passes in sleep and here alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now, self.times = 0.0, [0.0]
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def execute(self, action: np.ndarray) -> bool:
+        self.times.append(self.now)
+        if len(self.times) == 5:
+            self.now += 1.0
+        return super().execute(action)
+
+
+def test_after_a_stall_actions_are_not_sent_in_a_burst(
+    policy_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, robot = example(), StallingRobot()
+    monkeypatch.setattr(loop, "time", robot)
+    with serving(policy_folder) as server, Client(url(server)) as client:
+        counts = loop.control(robot, client, loop.Options(rate=20.0, steps=40))
+    between = np.diff(robot.times[1:])
+    assert between[3] == pytest.approx(1.0)
+    assert between[4] == pytest.approx(0.0)  # one step is caught up with
+    np.testing.assert_allclose(np.delete(between, [3, 4]), 1 / 20)
+    assert counts["steps"] == 40 and counts["overrun"] >= 1
+
+
 def test_q_stops_it(policy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = example()
     (tmp_path / "keys").write_text("x\nq\n")

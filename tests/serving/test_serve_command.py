@@ -56,7 +56,7 @@ def test_it_serves_until_sigterm_and_answers_what_is_in_flight(policy_folder: Pa
                 client._connection.send(_batch(seen, rows))  # type: ignore[union-attr]
                 asked.wait()
                 try:
-                    answers.append(client._connection.recv(timeout=60))  # type: ignore[union-attr]
+                    answers.append(client._connection.recv(timeout=600))  # type: ignore[union-attr]
                 except Exception as error:
                     failures.append(error)
 
@@ -70,7 +70,7 @@ def test_it_serves_until_sigterm_and_answers_what_is_in_flight(policy_folder: Pa
         process.send_signal(signal.SIGTERM)
         for thread in threads:
             thread.join()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=600) == 0
         assert not failures and len(answers) == clients
         assert process.stderr is not None and process.stderr.read() == ""
 
@@ -93,11 +93,11 @@ def _busy(address: str) -> int:
 def test_a_client_connects_again_after_a_restart(policy_folder: Path) -> None:
     with served(policy_folder) as (process, address):
         port = address.rsplit(":", 1)[1]
-        client = Client(address, seed=5, patience=60)
+        client = Client(address, seed=5, patience=600)
         first = client.act(observation(0))
         client.observe(observation(1))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=600) == 0
     again = start_cli("serve", policy_folder, "--port", port, "--threads", "1")
     try:
         assert client.act(observation(2)).shape == (8, 2)  # waits for the new server, history intact
@@ -107,7 +107,7 @@ def test_a_client_connects_again_after_a_restart(policy_folder: Path) -> None:
         client.close()
     finally:
         again.send_signal(signal.SIGINT)
-        assert again.wait(timeout=60) == 0
+        assert again.wait(timeout=600) == 0
 
 
 def test_without_a_server_a_client_says_so(free_port: int) -> None:
