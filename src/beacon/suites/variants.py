@@ -113,6 +113,16 @@ _add_paper(
 # As `beacon train` has it without options, and its weights alone.
 _add("beacon", "BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE)
 _add("beacon-weights", "BEACON+, weights alone", "beacon")
+# With weights that depend on the noise level.
+for _way in ("domain", "loss", "audit"):
+    _add(
+        f"beacon-noise-{_way}",
+        f"BEACON+, noise levels by {_way}",
+        "beacon",
+        {"noise_levels": {"part": f"by-{_way}"}},
+        auxiliary=FUTURE_STATE,
+        extra=True,
+    )
 # The default of the first tables, alone, with the future-state loss, and without checks.
 _add("neighbors", "BEACON+ with neighbour checks", "beacon", NEIGHBOR_CHECKS, extra=True)
 _add(
@@ -241,6 +251,9 @@ COMPARED = (
     "beacon-paper-exclude-same-demo",
     "beacon",
     "beacon-weights",
+    "beacon-noise-domain",
+    "beacon-noise-loss",
+    "beacon-noise-audit",
     "neighbors",
     "neighbors-future",
     "neighbors-always-future",
