@@ -128,35 +128,19 @@ class _ByDomain(BuiltNoiseLevels):
         self._compared = int(state["compared"])
 
     def _told_apart(self, domain: int, evidence: NoiseEvidence) -> Vector:
-        """The cost of every bin, from 0, as well as the source is told from itself, to 1, (bins,)."""
-        context, options = self.context, self._options
+        """The cost of every bin, (bins,)."""
+        context = self.context
         windows, present = context.windows, context.present_policy()
         comparison = Comparison(
             actions=lambda index: present.actions(index).flatten(1).float().cpu(),
             embeddings=evidence.embeddings.float().cpu(),
             episodes=windows.episode.astype(np.int64),
             schedule=NoiseSchedule.of(present.policy),
-            options=options,
+            options=self._options,
         )
-        source, target = np.flatnonzero(windows.domain == domain), context.target_windows
+        source = np.flatnonzero(windows.domain == domain)
         keys = (context.seed, STREAM, evidence.epoch, domain)
-        measured = self._by_bin(*comparison.confusion(target, source, (*keys, 0)))
-        rng = np.random.default_rng(keys)
-        demos = np.unique(windows.episode[source])
-        size = min(len(np.unique(windows.episode[target])), len(demos) // 2)
-        usual = []
-        for number in range(options.controls):
-            drawn = np.isin(windows.episode[source], rng.permutation(demos)[:size])
-            usual.append(
-                self._by_bin(*comparison.confusion(source[drawn], source[~drawn], (*keys, number + 1)))
-            )
-        told: Vector = np.maximum(0.0, 1 - (measured + options.epsilon) / np.mean(usual, axis=0))
-        return told
-
-    def _by_bin(self, levels: Vector, confusion: Vector) -> Vector:
-        """Mean confusion in every bin of levels, which are shares of all."""
-        place = np.minimum((levels * self.bins + 1e-9).astype(np.int64), self.bins - 1)
-        return np.asarray(np.bincount(place, confusion, self.bins) / np.bincount(place, minlength=self.bins))
+        return comparison.told_apart(context.target_windows, source, keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +160,31 @@ class Comparison:
     episodes: Indices
     schedule: NoiseSchedule
     options: ByDomain
+
+    def told_apart(self, target: Indices, source: Indices, keys: tuple[int, ...]) -> Vector:
+        """How much better a source is told from the target than from itself in every bin, 0 to 1, (bins,).
+
+        Args:
+            target: windows of the target.
+            source: windows of one source.
+            keys: decide everything that is drawn at random.
+        """
+        rng = np.random.default_rng(keys)
+        demos = np.unique(self.episodes[source])
+        size = min(len(np.unique(self.episodes[target])), len(demos) // 2)
+        usual = []
+        for number in range(self.options.controls):
+            drawn = np.isin(self.episodes[source], rng.permutation(demos)[:size])
+            usual.append(self._by_bin(source[drawn], source[~drawn], (*keys, number + 1)))
+        measured = self._by_bin(target, source, (*keys, 0))
+        return np.asarray(np.maximum(0.0, 1 - (measured + self.options.epsilon) / np.mean(usual, axis=0)))
+
+    def _by_bin(self, ones: Indices, zeros: Indices, keys: tuple[int, ...]) -> Vector:
+        """Mean confusion in every bin of noise levels."""
+        levels, confusion = self.confusion(ones, zeros, keys)
+        bins = self.options.bins
+        place = np.minimum((levels * bins + 1e-9).astype(np.int64), bins - 1)
+        return np.asarray(np.bincount(place, confusion, bins) / np.bincount(place, minlength=bins))
 
     def confusion(self, ones: Indices, zeros: Indices, keys: tuple[int, ...]) -> tuple[Vector, Vector]:
         """Noise levels as shares of all, and the probability of the wrong side at each.
