@@ -183,7 +183,7 @@ class BuiltNoiseLevels:
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take up a state of `state_dict`, to the bit."""
         shapes = {"rows": self.rows.shape, "share": self.share.shape}
-        if any(np.shape(state.get(name)) != shape for name, shape in shapes.items()):
+        if any(name not in state or np.shape(state[name]) != shape for name, shape in shapes.items()):
             raise UserError("the checkpoint belongs to other data or other noise levels")
         self.set(np.array(state["rows"], np.float64), np.array(state["share"], np.float64))
 

@@ -51,10 +51,12 @@ class ByDomain(Learned):
     Where the target has no windows nearby, it teaches at all levels alike.
     """
 
+    # λ2 times the mean weight of a source window, as the objective has it: the cost is in its units.
+    smoothness: float = 0.05
     # How far from what a source has with itself counts as not to be told apart, ε.
-    epsilon: float = 0.03
+    epsilon: float = 0.01
     # Epochs between two comparisons.
-    every: int = 4
+    every: int = 10
     # Source windows that a target window is compared with.
     partners: int = 3
     # Random parts of the source in the target's place.
@@ -64,7 +66,7 @@ class ByDomain(Learned):
     # Hidden units of the classifier, in each of two layers.
     hidden: int = 128
     # Gradient steps of the classifier, their size (Adam) and their batch, half of it target.
-    classifier_steps: int = 300
+    classifier_steps: int = 600
     classifier_rate: float = 1e-3
     classifier_batch: int = 256
     # Parts of the demonstrations of which one at a time is held out.

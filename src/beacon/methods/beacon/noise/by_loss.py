@@ -214,7 +214,7 @@ class LossLedger:
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take up a state of `state_dict`, to the bit."""
         for name, values in self.sums.items():
-            if np.shape(state.get(name)) != values.shape:
+            if name not in state or np.shape(state[name]) != values.shape:
                 raise UserError("the checkpoint belongs to other data or other noise levels")
             self.sums[name] = np.array(state[name], np.float64)
 
