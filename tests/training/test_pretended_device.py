@@ -27,6 +27,10 @@ from beacon.training.trainer import Trainer
 from beacon.weighting import Reweighter
 
 LOCALIZED = {"part": "localized", "steps": 3, "evaluate_every": 2}
+NOISE_LEVELS = {
+    "domain": {"part": "by-domain", "begin": 0.0, "classifier_steps": 3, "levels": 4},
+    "loss": {"part": "by-loss", "begin": 0.0, "least_visits": 0.1},
+}
 # name -> method, its options, auxiliary losses, the run's options
 VARIANTS: dict[str, tuple[str, dict[str, Any], tuple[AuxiliaryLoss, ...], dict[str, Any]]] = {
     **{name: (name, {}, (), {}) for name in METHODS},
@@ -35,6 +39,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], tuple[AuxiliaryLoss, ...], dict[s
     "paper-joint": ("beacon-paper", {"discrepancy": {"part": "knn-joint"}}, (), {}),
     "paper-localized": ("beacon-paper", {"discrepancy": LOCALIZED}, (), {}),
     "losses": ("cotrain", {}, (FutureState(), FeatureDistance(), Adversarial()), {}),
+    **{f"noise-{way}": ("beacon", {"noise_levels": part}, (), {}) for way, part in NOISE_LEVELS.items()},
     "bf16": ("beacon", {}, (FutureState(),), {"precision": "bf16"}),
 }
 

@@ -30,6 +30,7 @@ def options(source: Path, target: Path, out: Path, *more: str) -> list[str]:
         *("--steps", str(EPOCHS * 2), "--steps-per-epoch", "2", "--batch-size", "8", "--log-every", "1"),
         *("--checkpoint-every", "1", "--keep", "9", "--device", "cpu", "--threads", "1", "--seed", "3"),
         *("--method", "beacon", "--auxiliary", "future-state", "feature-distance", *TINY_OPTIONS, *more),
+        *("--noise-levels", "by-loss", "--noise-levels.begin", "0", "--noise-levels.least-visits", "1"),
     ]
 
 

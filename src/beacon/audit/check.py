@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from beacon.audit.run import AuditOptions, run_audit
+from beacon.audit.run import AuditOptions, DemoVerdict, run_audit
 from beacon.audit.saved import read_audit
 from beacon.plain import OMIT_DEFAULT
 from beacon.runs.data_records import DomainRecord
@@ -50,34 +51,41 @@ class AuditCheck(Check):
             raise ValueError("checks: audit needs demonstrations, which a plain loop does not give")
         sets = context.windows.sets
         sources, target = sets[: context.target], sets[context.target]
+        verdicts: Sequence[DemoVerdict | None]
         if self.file is None:
-            accused = self._audit(sources, target)
+            verdicts = self._audit(sources, target)
         else:
             saved, where = read_audit(self.file), str(self.file)
             saved.check_target(DomainRecord.of(target, is_target=True), where)
             records = [DomainRecord.of(source, is_target=False) for source in sources]
-            accused = [demo.is_accused for record in records for demo in saved.demo_verdicts(record, where)]
+            verdicts = [demo for record in records for demo in saved.demo_verdicts(record, where)]
+        accused = [verdict is not None and verdict.is_accused for verdict in verdicts]
         factors = np.where(accused, self.accused_factor, 1.0)
         # Sources come first, so the number of a source window's episode is that of its verdict.
-        return _Audited(float(np.mean(accused)), factors[context.windows.episode[context.source_windows]])
+        prior = factors[context.windows.episode[context.source_windows]]
+        return AuditedDemonstrations(float(np.mean(accused)), verdicts, prior)
 
-    def _audit(self, sources: Sequence[EpisodeSet], target: EpisodeSet) -> list[bool]:
-        """Whether each demonstration is accused; a source of one cannot be compared with itself."""
+    def _audit(self, sources: Sequence[EpisodeSet], target: EpisodeSet) -> list[DemoVerdict | None]:
+        """What is said of each demonstration; None: a source of one cannot be compared with itself."""
         comparable = [source for source in sources if len(source) > 1]
         audited = iter(run_audit(comparable, target, self.options).sets if comparable else ())
-        accused: list[bool] = []
+        verdicts: list[DemoVerdict | None] = []
         for source in sources:
-            if len(source) > 1:
-                accused += [demo.is_accused for demo in next(audited).demos]
-            else:
-                accused += [False] * len(source)
-        return accused
+            verdicts += next(audited).demos if len(source) > 1 else [None] * len(source)
+        return verdicts
 
 
 @dataclass(eq=False)
-class _Audited(BuiltCheck):
+class AuditedDemonstrations(BuiltCheck):
+    """The check of one run, and what the audit says of every source demonstration."""
+
     accused: float  # share of the source demonstrations
+    verdicts: Sequence[DemoVerdict | None]  # in the order of the source sets
     prior: Vector  # (m,)
+
+    def forgive(self, windows: NDArray[np.bool_]) -> None:
+        """Leave the discrepancies of some source windows alone, (m,)."""
+        self.prior = np.where(windows, 1.0, self.prior)
 
     def __call__(self, inputs: RefreshInputs) -> PerSample:
         return PerSample(self.prior, {"audit_accused": self.accused})

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +25,13 @@ from numpy.typing import NDArray
 from beacon.errors import UserError
 from beacon.methods.balanced import balanced_batches, check_share, target_count
 from beacon.methods.base import EpochReport, Indices, Method, MethodContext
+from beacon.methods.noise_confusion import NoiseSchedule, Vector, noise_confusion
 from beacon.methods.option_checks import refusal, require_at_least, require_positive, require_within
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
+    from torch import Tensor
 
 LOG = logging.getLogger(__name__)
-Vector = NDArray[np.float64]
-INITIAL, TRAINING, ASKING = 0, 1, 2  # streams of randomness
-STEP_FEATURES = 16  # of the noise level, for the classifier
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,7 @@ class Ambient(Method):
     def _find(self) -> tuple[Vector, dict[str, float]]:
         context, options = self.context, self.options
         present = context.present_policy()
-        schedule = NoiseSchedule(present.policy.signal.cpu(), present.policy.noise.cpu())
+        schedule = NoiseSchedule.of(present.policy)
         t_min, scalars = np.zeros(len(context.domains.sources)), {}
         for number, name in enumerate(context.domains.sources):
             index, labels = self._samples(number)
@@ -196,101 +193,3 @@ def first_level(levels: Vector, confusion: Vector, epsilon: float) -> float:
     """
     enough = np.flatnonzero(confusion > 0.5 - epsilon)
     return float(levels[enough[0]]) if len(enough) else 1.0
-
-
-class NoiseSchedule(NamedTuple):
-    """How much of a chunk and how much noise there is at every level, each (levels,)."""
-
-    signal: Tensor
-    noise: Tensor
-
-    def inputs(self, chunks: Tensor, level: Tensor, draw: torch.Generator) -> Tensor:
-        """What the classifier sees: chunks with the noise of their levels, and features of the levels."""
-        import torch
-
-        from beacon.policy.denoiser import step_embedding
-
-        drawn = torch.randn(chunks.shape, generator=draw)
-        noised = self.signal[level, None] * chunks + self.noise[level, None] * drawn
-        return torch.cat([noised, step_embedding(level, STEP_FEATURES)], dim=1)
-
-
-def noise_confusion(
-    chunks: Tensor,
-    labels: Vector,
-    episodes: Indices,
-    schedule: NoiseSchedule,
-    options: AmbientOptions,
-    keys: tuple[int, ...],
-) -> tuple[Vector, Vector]:
-    """Noise levels as shares of all, and c at each of them: near 0 told apart, 1/2 not at all.
-
-    Args:
-        chunks: action chunks as the policy sees them, (B, horizon · A).
-        labels: 1 for the target's, 0 for the source's, (B,).
-        episodes: whose demonstration each is of, (B,).
-        schedule: of the noise.
-        options: of the classifier.
-        keys: decide everything that is drawn at random.
-    """
-    import torch
-
-    from beacon.randomness import generator
-
-    size = len(schedule.signal)
-    levels = np.unique(np.linspace(0, size - 1, options.levels).round().astype(np.int64))
-    fold = _folds(labels, episodes, options.folds, keys)
-    wrong = np.zeros((len(levels), len(labels)))  # probability of the wrong side
-    for number in range(int(fold.max()) + 1):
-        learn, asked = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        classifier = _train_classifier(chunks, labels, learn, schedule, options, (*keys, number))
-        for row, level in enumerate(levels.tolist()):
-            draw = generator(*keys, number, ASKING, level)
-            with torch.no_grad():
-                inputs = schedule.inputs(chunks[asked], torch.full((len(asked),), level), draw)
-                of_target = torch.sigmoid(classifier(inputs).squeeze(1)).double().numpy()
-            wrong[row, asked] = np.where(labels[asked] == 1, 1 - of_target, of_target)
-    on_target = labels == 1
-    return levels / size, (wrong[:, on_target].mean(axis=1) + wrong[:, ~on_target].mean(axis=1)) / 2
-
-
-def _folds(labels: Vector, episodes: Indices, folds: int, keys: tuple[int, ...]) -> Indices:
-    """The part that each sample is in, (B,): whole demonstrations, both sides in every part."""
-    rng = np.random.default_rng(keys)
-    sides = [np.unique(episodes[labels == side]) for side in (0.0, 1.0)]
-    count = min(folds, *(len(side) for side in sides))
-    part = np.zeros(episodes.max() + 1, np.int64)
-    for side in sides:
-        part[rng.permutation(side)] = np.arange(len(side)) % count
-    return np.asarray(part[episodes])
-
-
-def _train_classifier(
-    chunks: Tensor,
-    labels: Vector,
-    learn: Indices,
-    schedule: NoiseSchedule,
-    options: AmbientOptions,
-    keys: tuple[int, ...],
-) -> nn.Module:
-    import torch
-    import torch.nn.functional as F
-
-    from beacon.methods.networks import make_mlp
-    from beacon.randomness import generator
-
-    inputs = chunks.shape[1] + STEP_FEATURES
-    classifier = make_mlp((inputs, options.hidden, options.hidden, 1), *keys, INITIAL)
-    optimizer = torch.optim.Adam(classifier.parameters(), lr=options.classifier_rate)
-    sides = [torch.from_numpy(learn[labels[learn] == side]) for side in (0.0, 1.0)]
-    half = options.classifier_batch // 2
-    truth = torch.cat([torch.zeros(half), torch.ones(half)])
-    for step in range(options.classifier_steps):
-        draw = generator(*keys, TRAINING, step)
-        chosen = torch.cat([side[torch.randint(len(side), (half,), generator=draw)] for side in sides])
-        level = torch.randint(len(schedule.signal), (2 * half,), generator=draw)
-        logits = classifier(schedule.inputs(chunks[chosen], level, draw)).squeeze(1)
-        optimizer.zero_grad(set_to_none=True)
-        F.binary_cross_entropy_with_logits(logits, truth).backward()
-        optimizer.step()
-    return classifier

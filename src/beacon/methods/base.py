@@ -192,6 +192,11 @@ class Method(ABC):
         return None
 
     @property
+    def wants_noise_losses(self) -> bool:
+        """Whether `observe_noise` is called."""
+        return False
+
+    @property
     def mean_weight(self) -> float:
         """The mean of `weights` over a run; bounds on gradients are in units of it, the same for all."""
         return 1.0
@@ -202,6 +207,16 @@ class Method(ABC):
 
     def observe(self, index: Indices, encoding: Encoding, losses: Tensor) -> None:
         """Called after every gradient step with what it computed, detached."""
+        return
+
+    def observe_noise(self, index: Indices, timesteps: Tensor, losses: Tensor) -> None:
+        """Called at every gradient step with its losses noise level by noise level, detached.
+
+        Args:
+            index: windows of the whole mini-batch, (B,).
+            timesteps: their diffusion steps, (draws, B).
+            losses: at each of them, (draws, B), not weighted.
+        """
         return
 
     def between_epochs(self, epoch: int) -> EpochReport | None:

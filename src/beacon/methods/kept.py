@@ -106,6 +106,15 @@ class KeptDemonstrations(Method):
         return self.method.noise_weights(index, timesteps)
 
     @property
+    def wants_noise_losses(self) -> bool:
+        """The method's."""
+        return self.method.wants_noise_losses
+
+    def observe_noise(self, index: Indices, timesteps: Tensor, losses: Tensor) -> None:
+        """Passed on."""
+        self.method.observe_noise(index, timesteps, losses)
+
+    @property
     def mean_weight(self) -> float:
         """The method's."""
         return self.method.mean_weight

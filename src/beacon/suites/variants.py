@@ -124,6 +124,16 @@ _add(
     auxiliary=SOURCE_UNITS,
     extra=True,
 )
+# With weights that depend on the noise level.
+for _way in ("domain", "loss", "audit"):
+    _add(
+        f"beacon-noise-{_way}",
+        f"BEACON+, noise levels by {_way}",
+        "beacon",
+        {"noise_levels": {"part": f"by-{_way}"}},
+        auxiliary=FUTURE_STATE,
+        extra=True,
+    )
 # The default of the first tables, alone, with the future-state loss, and without checks.
 _add("neighbors", "BEACON+ with neighbour checks", "beacon", NEIGHBOR_CHECKS, extra=True)
 _add(
@@ -253,6 +263,9 @@ COMPARED = (
     "beacon",
     "beacon-weights",
     "beacon-source-units",
+    "beacon-noise-domain",
+    "beacon-noise-loss",
+    "beacon-noise-audit",
     "neighbors",
     "neighbors-future",
     "neighbors-always-future",

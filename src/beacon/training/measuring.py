@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from beacon.data import Normalizer, WindowBatch, Windows
 from beacon.data.domains import Domains
+from beacon.devices import upload
 from beacon.methods import Measurements
-from beacon.methods.base import Indices, ReferencePolicy
+from beacon.methods.base import Indices, Method, ReferencePolicy
 from beacon.policy import DiffusionPolicy, ModelEma
 from beacon.randomness import Share, generator
 from beacon.runs import RunFolder
@@ -39,6 +41,7 @@ class Measuring:
     normalizer: Normalizer
     policy: DiffusionPolicy
     ema: ModelEma
+    method: Method
     measurer: WindowMeasurer
     validation: WindowMeasurer | None
     loader: BatchLoader
@@ -46,6 +49,21 @@ class Measuring:
 
     def _loss_pass(self, policy: DiffusionPolicy) -> LossPass:
         return LossPass(policy, self.normalizer, self.domains.target_index, self.config.run.precision)
+
+    def _domain(self, index: Indices) -> Tensor:
+        domain = torch.from_numpy(self.windows.domain[index].astype(np.int64))
+        return upload(domain, self.device)
+
+    def _show_noise(self, index: Indices, timesteps: Tensor, losses: Tensor) -> None:
+        """Let the method see the losses of a mini-batch at each noise level, (draws, B), where it asks for
+        them; of the rows of other processes, too.
+        """
+        if not self.method.wants_noise_losses:
+            return
+        seen = torch.stack([timesteps.float(), losses.detach().float()])
+        if self.share is not None:
+            seen = self.ranks.whole_rows(seen)
+        self.method.observe_noise(index, seen[0].long(), seen[1])
 
     def _measure(self, index: Indices, draws: int, number: int) -> Measurements:
         seed = (self.config.optimization.seed, REFRESH, number)

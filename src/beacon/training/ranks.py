@@ -131,6 +131,12 @@ class Ranks:
         whole = Encoding(observation[:, : encoding.vision.shape[1]], observation)  # vision comes first in it
         return whole, [everything[:, width + number] for number in range(len(losses))]
 
+    def whole_rows(self, own: Tensor) -> Tensor:
+        """Values of the whole mini-batch, whose own rows are the last dimension; without gradients."""
+        parts = [torch.empty_like(own) for _ in range(self.size)]
+        dist.all_gather(parts, own.contiguous())
+        return torch.cat(parts, dim=-1)
+
     def rows(self, count: int, together: int) -> slice:
         """The rows of ``count`` that this process measures, in blocks of ``together``."""
         blocks = -(-count // together)

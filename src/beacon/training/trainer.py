@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from beacon.data import WindowBatch
-from beacon.devices import upload
 from beacon.methods import METHODS, MethodContext
 from beacon.methods.base import Indices, Method, join_states, split_states
 from beacon.methods.kept import KeptDemonstrations
@@ -250,10 +249,12 @@ class Trainer(Measuring):
         Args:
             batch: the rows that this process computes.
             step: decides crops and noise.
-            index: windows of the whole mini-batch, where there are several processes.
+            index: windows of the whole mini-batch, where it is a gradient step.
         """
         draw = generator(self.config.optimization.seed, STEP, step)
         by_draw, timesteps, encoding = self.loss_pass(batch, draw, self.share)
+        if index is not None:
+            self._show_noise(index, timesteps, by_draw)
         losses = by_draw.mean(dim=0)
         at_noise = self.method.noise_weights(batch.index, timesteps)
         counted = losses if at_noise is None else (at_noise * by_draw).mean(dim=0)
@@ -274,10 +275,6 @@ class Trainer(Measuring):
         """Losses and timesteps (draws, B), with crops and noise as ``draw`` says, and the encoding."""
         losses: tuple[Tensor, Tensor, Encoding] = self._loss_pass(policy)(batch, draw)
         return losses
-
-    def _domain(self, index: Indices) -> Tensor:
-        domain = torch.from_numpy(self.windows.domain[index].astype(np.int64))
-        return upload(domain, self.device)
 
     def _save(self) -> Path:
         if not self.ranks.is_first:

@@ -2,7 +2,8 @@
 
 This file wires the parts: what is measured (`measurement`), what of the loss counts (`loss_signal`), how far
 a window is from the target (`beacon.weighting.discrepancy`), checks that multiply it
-(`beacon.weighting.checks`) and the weights (`beacon.weighting.Reweighter`).
+(`beacon.weighting.checks`), the weights (`beacon.weighting.Reweighter`) and how they depend on the noise
+level (`noise`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from beacon.methods.base import (
     join_states,
     split_states,
 )
+from beacon.methods.beacon.noise.base import NoiseEvidence
 from beacon.methods.beacon.options import PAPER, RECOMMENDED, BeaconOptions
 from beacon.methods.sampling import proportional, shuffled
 
@@ -51,6 +53,7 @@ class Beacon(Method):
         self._measurement = options.measurement.build(context, options.features)
         self._signal = options.loss_signal.build(context)
         checks = [built for check in options.checks if (built := check.build(context)) is not None]
+        self._noise = options.noise_levels.build(context, checks)
         priors = [check.prior for check in checks if check.prior is not None]
         # The minimiser needs no earlier weights: a run may start from what the data alone say.
         start_is_known = options.weighting.solver.is_exact and options.first_epoch > 0
@@ -119,6 +122,20 @@ class Beacon(Method):
         """q; one for all where windows are drawn by weight."""
         return None if self.options.sampling == "proportional" else self.reweighter[index]
 
+    def noise_weights(self, index: Tensor, timesteps: Tensor) -> Tensor | None:
+        """g, whose mean over all noise levels is one."""
+        return None if self._noise is None else self._noise.weights(index, timesteps)
+
+    @property
+    def wants_noise_losses(self) -> bool:
+        """Whether g is learned from losses."""
+        return self._noise is not None and self._noise.wants_losses
+
+    def observe_noise(self, index: Indices, timesteps: Tensor, losses: Tensor) -> None:
+        """Passed on to g."""
+        if self._noise is not None:
+            self._noise.observe(index, timesteps, losses)
+
     @property
     def mean_weight(self) -> float:
         """(n + αm)/(n + m) where losses are weighted by q; one where windows are drawn by it."""
@@ -150,8 +167,11 @@ class Beacon(Method):
             actions=self._action_chunks(),
             capacity=self.context.capacity(),
         )
+        scalars = self._scalars(report) | {"swept_windows": float(measured.swept)}
+        if self._noise is not None:
+            scalars |= self._noise.update(NoiseEvidence(epoch, measured.embeddings))
         return EpochReport(
-            scalars=self._scalars(report) | {"swept_windows": float(measured.swept)},
+            scalars=scalars,
             weights=self.reweighter.weights,
             losses=losses,
             discrepancies=self.reweighter.discrepancies,
@@ -202,11 +222,12 @@ class Beacon(Method):
 
     def _parts(self) -> dict[str, Any]:
         """Everything that changes, by the name of its part in a checkpoint."""
-        return {
+        parts = {
             "reweighter": _AsArrays(self.reweighter),
             "measurement": self._measurement,
             "loss_signal": self._signal,
         }
+        return parts if self._noise is None else {**parts, "noise_levels": self._noise}
 
     def state_dict(self) -> State:
         """The weights, and what the parts remember."""

@@ -13,6 +13,8 @@ from beacon.methods.base import Features
 from beacon.methods.beacon import localized  # noqa: F401  registers the discrepancy
 from beacon.methods.beacon.loss_signal import LossSignal, RawLoss
 from beacon.methods.beacon.measurement import Measurement, ReuseGradientSteps, SweepAll
+from beacon.methods.beacon.noise import AllAlike, NoiseLevels
+from beacon.plain import OMIT_DEFAULT
 from beacon.weighting.checks import Check
 from beacon.weighting.config import PAPER_WEIGHTING, RECOMMENDED_WEIGHTING, WeightingConfig
 from beacon.weighting.discrepancy import KNN, Discrepancy, KNNRelative
@@ -44,6 +46,9 @@ class BeaconOptions:
     # "uniform" draws windows equally often and weights their losses (paper); "proportional" draws them as
     # often as they weigh, with unit losses: the same expectation, less variance.
     sampling: Sampling = "proportional"
+    # How weights of source windows depend on the noise level: all-alike (paper), by-domain, by-loss,
+    # by-audit.
+    noise_levels: NoiseLevels = field(default=AllAlike(), metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         if self.refresh_every < 1:
