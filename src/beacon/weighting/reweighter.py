@@ -13,11 +13,12 @@ import torch
 from beacon.weighting.checks import BuiltCheck, Check, NeighborActionCheck
 from beacon.weighting.config import RECOMMENDED_WEIGHTING, WeightingConfig
 from beacon.weighting.discrepancy import DISCREPANCIES, KNN, Discrepancy, Estimator, KNNRelative
-from beacon.weighting.inputs import Label, PerSample
+from beacon.weighting.inputs import Label, PerSample, RefreshInputs
 from beacon.weighting.legacy import configure, translate_legacy_options
 from beacon.weighting.objective import ObjectiveTerms, Strengths, objective_terms
 from beacon.weighting.problem import WeightProblem
 from beacon.weighting.samples import Samples
+from beacon.weighting.shard import WHOLE, Shard
 from beacon.weighting.state import WeightState
 from beacon.weighting.validation import Vector, finite_matrix, finite_vector, non_negative_vector
 from beacon.weighting.view import WeightView
@@ -66,6 +67,8 @@ class Reweighter(WeightView):
         planned_refreshes: how many there will be in the run (paper: 600). ``Steps(eta_q="auto")`` scales its
             steps by it, and what is known beforehand gives way to what is learned.
         seed: makes everything that is drawn at random repeatable.
+        shard: where several processes refresh together: the samples whose embeddings and action chunks this
+            one has; by default all.
         options: single fields of the config, such as ``alpha=0.4``.
     """
 
@@ -81,6 +84,7 @@ class Reweighter(WeightView):
         p0: Any = None,
         planned_refreshes: int = 600,
         seed: int = 0,
+        shard: Shard | None = None,
         **options: Any,
     ) -> None:
         options, discrepancy, planned_refreshes = translate_legacy_options(
@@ -96,6 +100,7 @@ class Reweighter(WeightView):
                 f"planned_refreshes: must be a whole number of at least 1, got {planned_refreshes!r}"
             )
         self.planned_refreshes, self._seed = planned_refreshes, seed
+        self._shard = shard or WHOLE
         self._samples = Samples.read(domains, target, episodes)
         self._on_target = self._samples.on_target
         if self.config.granularity == "demo" and self._samples.episodes is None:
@@ -143,8 +148,9 @@ class Reweighter(WeightView):
 
         Args:
             losses: ℓ, one finite number per sample, at the present policy, between 0 and about 1.
-            embeddings: one row of features per sample, for the discrepancy estimators that look at them.
-            actions: one action chunk per sample, for those that look at labels.
+            embeddings: one row of features per sample, for the discrepancy estimators that look at them; of
+                the own shard alone, where there are several.
+            actions: one action chunk per sample, for those that look at labels; of the own shard alone.
             discrepancies: d, one number per sample (of target samples ignored), in place of estimator and
                 checks.
             capacity: R(θ) = ½‖θ‖² over the policy's parameters.
@@ -201,16 +207,17 @@ class Reweighter(WeightView):
             d = non_negative_vector("discrepancies", given, size).copy()
             d[on_target] = 0.0
             return self._state.base, d, {}
-        features = None if embeddings is None else finite_matrix("embeddings", embeddings, size)
-        chunks = None if actions is None else finite_matrix("actions", actions, size)
+        own = len(range(size)[self._shard.rows])
+        features = None if embeddings is None else finite_matrix("embeddings", embeddings, own)
+        chunks = None if actions is None else finite_matrix("actions", actions, own)
         if features is not None and chunks is not None:
             chunks = chunks.to(features.device)  # where what looks at both is computed
         seed = self._seed * 1_000_003 + self.refresh_count
-        inputs = self._samples.split(features, chunks, seed, self._progress)
+        inputs = self._samples.split(features, chunks, seed, self._progress, self._shard)
         base = self._state.base
         diagnostics: dict[str, float] = {}
         if base is None:
-            answer = PerSample.of(self._estimator(inputs))
+            answer = PerSample.of(_ask(self._estimator, inputs))
             values = non_negative_vector("discrepancy", answer.values, int((~on_target).sum()))
             diagnostics |= answer.diagnostics
             if getattr(self._estimator, "once", False):
@@ -218,7 +225,7 @@ class Reweighter(WeightView):
         else:
             values = base
         for check in self._checks:
-            factors = check(inputs)
+            factors = PerSample.of(_ask(check, inputs))
             values = values * non_negative_vector("factors of a check", factors.values, len(values))
             diagnostics |= factors.diagnostics
         d = np.zeros(size)
@@ -326,6 +333,11 @@ def _estimator(choice: str | Discrepancy | Estimator | None) -> tuple[Estimator,
         raise ValueError(f"discrepancy: must be a name, a Discrepancy or a callable, got {chosen!r}")
     strength = float(getattr(chosen, "default_strength", Discrepancy.default_strength))
     return (chosen.build(None) if isinstance(chosen, Discrepancy) else chosen), strength
+
+
+def _ask(part: Estimator | BuiltCheck, inputs: RefreshInputs) -> PerSample | Vector:
+    """What an estimator or a check says; whoever needs the rows of all processes gets them."""
+    return part(inputs if getattr(part, "shards", False) else inputs.whole())
 
 
 def _built(check: Check | BuiltCheck) -> BuiltCheck | None:
