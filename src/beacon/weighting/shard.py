@@ -39,6 +39,20 @@ class Shard:
     size: int = 1
     device: torch.device | None = None
 
+    @classmethod
+    def of_group(cls, count: int, device: torch.device | None = None) -> Shard:
+        """The part of ``count`` samples that this process of torch's default group has; all without a group."""
+        import torch.distributed as dist
+
+        if not dist.is_initialized() or dist.get_world_size() == 1:
+            return cls()
+        return cls.of_rank(count, dist.get_rank(), dist.get_world_size(), device)
+
+    @classmethod
+    def of_rank(cls, count: int, rank: int, size: int, device: torch.device | None = None) -> Shard:
+        """The part of ``count`` samples that process ``rank`` of ``size`` has."""
+        return cls(count * rank // size, count * (rank + 1) // size, rank, size, device)
+
     @property
     def is_whole(self) -> bool:
         """Whether this process has all samples."""
@@ -70,7 +84,9 @@ class Shard:
         """As `gather`, of an array."""
         import torch
 
-        return own if self.is_whole else np.asarray(self.gather(torch.from_numpy(own)).numpy())
+        if self.is_whole:
+            return own
+        return np.asarray(self.gather(torch.from_numpy(np.ascontiguousarray(own))).numpy())
 
     def sum(self, own: torch.Tensor) -> torch.Tensor:
         """The sum over the processes, elementwise, on the device of ``own``."""

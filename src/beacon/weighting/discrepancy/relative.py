@@ -168,8 +168,10 @@ def _relative(
                 stacklevel=3,
             )
             continue
-        draws = [_against_subset(measure, members, groups, demos, size, rng) for _ in range(subsets)]
-        against_source[members] = np.mean(draws, axis=0)
+        total = np.zeros(len(members))
+        for _ in range(subsets):
+            total += _against_subset(measure, members, groups, demos, size, rng)
+        against_source[members] = total / subsets
     alone = np.isnan(against_source)
     against_source[alone] = against_target[alone]
     floor = max(

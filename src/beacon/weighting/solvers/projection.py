@@ -7,18 +7,23 @@ The paper bisects ν. `find_shift` is exact instead: between two neighbouring *b
 x − lower) the sum is linear. A random sample of the coordinates tells very nearly where ν is; one pass
 sums up every coordinate that has no breakpoint near there; the few others are sampled again, or sorted.
 So a long vector is read about twice: once to decide, once to write the result.
+
+Several processes, each with a `Shard` of the coordinates, find the same ν: the sample, a few sums and the
+undecided coordinates are all that they exchange.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from beacon.weighting.chunks import map_chunks
+from beacon.weighting.shard import WHOLE, Shard
 from beacon.weighting.solvers.far_apart import is_close, project_far_apart
 from beacon.weighting.validation import Vector, refuse
 
@@ -59,7 +64,12 @@ def project_budget(
 
 
 def project_shifted(
-    x: Vector, budget: float, lower: Vector, upper: Vector, out: Vector | None = None
+    x: Vector,
+    budget: float,
+    lower: Vector,
+    upper: Vector,
+    out: Vector | None = None,
+    shard: Shard = WHOLE,
 ) -> tuple[Vector, float]:
     """The projection ``clip(x − ν, lower, upper)`` and ν, for a budget that is feasible.
 
@@ -69,13 +79,17 @@ def project_shifted(
         lower: the box, shape (N,).
         upper: the box.
         out: where to write the result; not ``x``.
+        shard: whose coordinates these are, where they are not all.
     """
     result = np.empty_like(x) if out is None else out
     with np.errstate(over="ignore", invalid="ignore"):  # then the sum is wrong, and that is noticed
-        shift = find_shift(x, budget, lower, upper)
+        shift = find_shift(x, budget, lower, upper, shard)
         apply_shift(x, shift, lower, upper, result)
-    if not is_close(_total(result), budget):  # rounding has lost the shift
-        result[...], shift = project_far_apart(x, budget, lower, upper, find_shift)
+    if not is_close(shard.totals(_total(result))[0], budget):  # rounding has lost the shift
+        everything = [shard.gather_array(array) for array in (x, lower, upper)]
+        projected, shift = project_far_apart(everything[0], budget, *everything[1:], find_shift)
+        first = 0 if shard.is_whole else int(shard.gather_array(np.array([x.size]))[: shard.rank].sum())
+        result[...] = projected[first : first + x.size]
     return result, shift
 
 
@@ -113,11 +127,11 @@ def soft_threshold(x: Vector, threshold: Vector | float) -> Vector:
     return np.asarray(np.sign(x) * np.maximum(np.abs(x) - threshold, 0.0))
 
 
-def clamp_budget(budget: float, lower: Vector, upper: Vector) -> float:
+def clamp_budget(budget: float, lower: Vector, upper: Vector, shard: Shard = WHOLE) -> float:
     """``budget``, or the nearest sum that the bounds allow, with a warning."""
     if not math.isfinite(budget):
         raise ValueError(f"budget: must be a finite number, got {budget}")
-    least, most = _total(lower), _total(upper)
+    least, most = shard.totals(_total(lower), _total(upper))
     slack = 1e-12 * max(1.0, abs(budget))
     if budget < least - slack or budget > most + slack:
         warnings.warn(
@@ -128,25 +142,26 @@ def clamp_budget(budget: float, lower: Vector, upper: Vector) -> float:
     return min(max(budget, least), most)
 
 
-def find_shift(x: Vector, budget: float, lower: Vector, upper: Vector) -> float:
+def find_shift(x: Vector, budget: float, lower: Vector, upper: Vector, shard: Shard = WHOLE) -> float:
     """The ν at which Σ clip(x − ν, lower, upper) = budget; the budget must be feasible.
 
     >>> find_shift(np.array([3.0, 1.0]), 2.0, np.zeros(2), np.full(2, 5.0))
     1.0
     """
-    rest = _Undecided(x, lower, upper)
-    while rest.x.size > SORTABLE:
+    rest = _Undecided(x, lower, upper, shard=shard)
+    while rest.size > SORTABLE:
         left, right = rest.suggest_bracket(budget)
         narrower = rest.narrow(left, right)
         if narrower.total(left) < budget:  # ν is further left than the sample suggested
             narrower = rest.narrow(
-                rest.left if math.isfinite(rest.left) else _leftmost(x, budget, lower, upper), left
+                rest.left if math.isfinite(rest.left) else _leftmost(x, budget, lower, upper, shard), left
             )
         elif narrower.total(right) > budget:
-            narrower = rest.narrow(
-                right, rest.right if math.isfinite(rest.right) else float(np.max(x - lower))
-            )
-        if 2 * narrower.x.size > rest.x.size:  # many breakpoints at one place: sampling cannot part them
+            rightmost = rest.right
+            if not math.isfinite(rightmost):
+                rightmost = shard.largest(float(np.max(x - lower, initial=-math.inf)))
+            narrower = rest.narrow(right, rightmost)
+        if 2 * narrower.size > rest.size:  # many breakpoints at one place: sampling cannot part them
             return narrower.solve(budget)
         rest = narrower
     return rest.solve(budget)
@@ -183,10 +198,17 @@ class _Undecided:
     slope: float = 0.0  # how many decided coordinates move with ν
     left: float = -math.inf
     right: float = math.inf
+    shard: Shard = WHOLE
+
+    @cached_property
+    def size(self) -> int:
+        """How many coordinates are undecided, in all processes."""
+        return int(self.shard.totals(self.x.size)[0])
 
     def total(self, shift: float) -> float:
         """The sum at ``shift``."""
-        return self._decided(shift) + float(clip(self.x - shift, self.lower, self.upper).sum())
+        undecided = float(clip(self.x - shift, self.lower, self.upper).sum())
+        return self._decided(shift) + self.shard.totals(undecided)[0]
 
     def _decided(self, shift: float) -> float:
         return self.base - self.slope * (shift - self.left) if self.slope else self.base
@@ -194,10 +216,13 @@ class _Undecided:
     def narrow(self, left: float, right: float) -> _Undecided:
         """The same function in a smaller bracket, in one pass over what was undecided."""
         parts = map_chunks(lambda part: self._decide(part, left, right), self.x.size)
-        keep = np.concatenate([kept for kept, _, _ in parts])
-        base = self._decided(left) + math.fsum(decided for _, decided, _ in parts)
-        slope = self.slope + sum(free for _, _, free in parts)
-        return _Undecided(self.x[keep], self.lower[keep], self.upper[keep], base, slope, left, right)
+        keep = np.concatenate([np.empty(0, np.int64), *(kept for kept, _, _ in parts)])
+        decided, free = self.shard.totals(
+            math.fsum(decided for _, decided, _ in parts), sum(free for _, _, free in parts)
+        )
+        base, slope = self._decided(left) + decided, self.slope + free
+        x, lower, upper = self.x[keep], self.lower[keep], self.upper[keep]
+        return _Undecided(x, lower, upper, base, slope, left, right, self.shard)
 
     def _decide(self, part: slice, left: float, right: float) -> tuple[NDArray[np.int64], float, int]:
         """What stays undecided; the sum of the others at ``left``; how many of them move with ν."""
@@ -214,11 +239,13 @@ class _Undecided:
 
     def suggest_bracket(self, budget: float) -> tuple[float, float]:
         """A bracket that very likely holds ν, from a sample of the coordinates (the same one every time)."""
-        size = self.x.size
+        size, own = self.size, self.x.size
         count = SORTABLE if size < 256 * SORTABLE else 8 * SORTABLE  # sorting must stay cheap beside a pass
-        chosen = np.random.default_rng(0).integers(size, size=count)
+        # Of every process as many as it has of all; one that has nothing draws nothing.
+        chosen = np.random.default_rng(0).integers(max(own, 1), size=-(-count * own // size))
+        x, lower, upper = (self.shard.gather_array(v[chosen]) for v in (self.x, self.lower, self.upper))
+        count = x.size
         share = count / size
-        x, lower, upper = self.x[chosen], self.lower[chosen], self.upper[chosen]
         sample = _Undecided(x, lower, upper, self.base * share, self.slope * share, self.left, self.right)
         shift = min(max(sample.solve(budget * share), self.left), self.right)
         y = clip(x - shift, lower, upper)
@@ -232,6 +259,9 @@ class _Undecided:
 
         A sample's budget may be out of reach; the nearest end is returned then.
         """
+        if not self.shard.is_whole:
+            x, lower, upper = (self.shard.gather_array(v) for v in (self.x, self.lower, self.upper))
+            return replace(self, x=x, lower=lower, upper=upper, shard=WHOLE).solve(budget)
         tops, bottoms = self.x - self.upper, self.x - self.lower
         tops = tops[np.isfinite(tops)]
         points = np.concatenate([tops, bottoms])
@@ -257,10 +287,10 @@ class _Undecided:
         return shift + (total - budget) / slope if slope > 0 else shift
 
 
-def _leftmost(x: Vector, budget: float, lower: Vector, upper: Vector) -> float:
+def _leftmost(x: Vector, budget: float, lower: Vector, upper: Vector, shard: Shard = WHOLE) -> float:
     """A shift at which the sum is at least any feasible budget, also where upper bounds are infinite."""
-    top = np.minimum(upper, lower + max(budget - _total(lower), 0.0))
-    return float(np.min(x - top))
+    top = np.minimum(upper, lower + max(budget - shard.totals(_total(lower))[0], 0.0))
+    return shard.smallest(float(np.min(x - top, initial=math.inf)))
 
 
 def _problem(x: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Vector, Vector, Vector]:
@@ -297,6 +327,6 @@ def _bound(name: str, value: ArrayLike, size: int) -> Vector:
 
 
 def _total(values: NDArray[np.float64]) -> float:
-    if values.strides == (0,):  # one number for all coordinates
+    if values.strides == (0,) and values.size:  # one number for all coordinates
         return float(values[0]) * values.size
     return math.fsum(map_chunks(lambda part: float(values[part].sum()), values.size))
