@@ -1,7 +1,7 @@
 """BEACON's weights in data-parallel training: every process computes the losses of its own slice.
 
 Losses are gathered; embeddings stay where they were computed, because the `Reweighter` is told which samples
-this process has (`Shard`). All processes end with the same weights. Each weights its own part of a mini-batch,
+this process has (`Shard`). All processes end with the same weights. Each weights its part of a mini-batch,
 and `DistributedDataParallel` averages the gradients.
 
 Run: torchrun --nproc-per-node 2 examples/distributed_training.py

@@ -93,7 +93,7 @@ class MethodContext(DataContext):
     remark: Callable[[str], None] = LOG.info
 
     def measure_own(self, index: Indices, draws: int, number: int) -> Measurements:
-        """As ``measure``, of those windows in ``index``, which is in ascending order, that are of the shard."""
+        """As ``measure``, of those windows in ``index``, in ascending order, that are of the shard."""
         if self.shard.is_whole:
             return self.measure(index, draws, number)
         return self.measure_part(index, self.shard.part(index), draws, number)

@@ -41,7 +41,7 @@ class Shard:
 
     @classmethod
     def of_group(cls, count: int, device: torch.device | None = None) -> Shard:
-        """The part of ``count`` samples that this process of torch's default group has; all without a group."""
+        """Part of ``count`` samples that this process of torch's default group has; without a group all."""
         import torch.distributed as dist
 
         if not dist.is_initialized() or dist.get_world_size() == 1:
