@@ -15,21 +15,7 @@ from beacon.cli.main import main
 from beacon.processes import Event
 from beacon.suites.cluster import RayTasks
 
-PATIENCE = 900  # seconds; on a busy machine processes of a cluster take minutes to start
-# Ray gives up on processes that are slow to start or to answer. A node that is gone is noticed all the same:
-# its connections break.
-PATIENT = {
-    "RAY_agent_register_timeout_ms": f"{PATIENCE}000",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": f"{PATIENCE}",
-    "RAY_gcs_server_port_wait_time_s": f"{PATIENCE}",
-    "RAY_gcs_server_request_timeout_seconds": f"{PATIENCE}",
-    "RAY_health_check_timeout_ms": f"{PATIENCE}000",
-    "RAY_raylet_start_wait_time_s": f"{PATIENCE}",
-    "RAY_worker_register_timeout_seconds": f"{PATIENCE}",
-    "RAY_enable_worker_prestart": "0",
-    "RAY_prestart_worker_first_driver": "0",
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
+PATIENCE = 900  # seconds; see conftest.py
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +24,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in PATIENT.items():
-            patch.setenv(name, value)
         patch.setenv("RAY_gcs_storage", "rocksdb")
         patch.setenv("RAY_gcs_storage_path", str(tmp_path_factory.mktemp("head")))
         made = Cluster()

@@ -1,4 +1,4 @@
-"""One policy for all workers of an evaluation, such as one on a GPU: workers simulate, and those that wait for
+"""One policy for all workers of an evaluation, such as one on a GPU: they simulate, and those that wait for
 actions are answered together.
 """
 
