@@ -104,10 +104,12 @@ class Wandering:
     obs_steps = 1
     action_steps = 8
     observation_keys = ("robot0_eef_pos",)
-    fails = False
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails, self.asked = fails, list[int]()
 
     def reset(self, seed: Any) -> None:
-        self.streams, self.asked = [np.random.default_rng(number) for number in seed], list[int]()
+        self.streams = [np.random.default_rng(number) for number in seed]
 
     def act(self, observation: Mapping[str, Array], rows: Sequence[int] = ()) -> Array:
         assert len(observation["robot0_eef_pos"]) == len(rows)
@@ -123,17 +125,15 @@ def test_workers_share_one_policy() -> None:
     config = EvaluateConfig("lift", "texture", episodes=42)
     alone = evaluate(policy := Wandering(), config)
     assert max(policy.asked) == module.BATCH
-    shared = evaluate(policy, replace(config, workers=3))
+    shared = evaluate(policy := Wandering(), replace(config, workers=3))
     assert shared["episodes"] == alone["episodes"]
     assert sum(policy.asked) == 42 * math.ceil(alone["episodes"][0]["length"] / 8)
     assert max(policy.asked) > module.BATCH
 
 
 def test_an_error_of_a_shared_policy_reaches_the_user() -> None:
-    policy = Wandering()
-    policy.fails = True
     with pytest.raises(RunError, match="the policy failed: out of memory"):
-        evaluate(policy, EvaluateConfig("lift", "texture", episodes=22, workers=2))
+        evaluate(Wandering(fails=True), EvaluateConfig("lift", "texture", episodes=22, workers=2))
 
 
 def test_initial_states_are_fixed_and_hashed(make_world: MakeWorld) -> None:

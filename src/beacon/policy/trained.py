@@ -225,7 +225,7 @@ class TrainedPolicy:
         self.parameters_changed()
 
     def compile(self) -> None:
-        """Compile the steps of sampling, on a GPU as CUDA graphs; the first chunk of a batch size takes long."""
+        """Compile the steps of sampling, on a GPU as CUDA graphs; the first chunk of a size takes long."""
         self.policy.compile_sampling()
 
     def parameters_changed(self) -> None:
