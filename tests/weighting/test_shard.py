@@ -70,7 +70,7 @@ def weigh(case: str, shard: Shard | None) -> dict[str, np.ndarray]:
     domains, episodes, seen = samples(case)
     rows = slice(None) if shard is None else shard.rows
     own = {name: value if name == "losses" else value[rows] for name, value in seen.items()}
-    options: dict[str, Any] = {"planned_refreshes": 3, "shard": shard, **CASES[case]}
+    options: dict[str, Any] = {"planned_refreshes": 600, "shard": shard, **CASES[case]}
     reweighter = Reweighter(domains, 2, episodes=episodes, **options)
     for _ in range(2):
         report = reweighter.refresh(**own, capacity=5.0)

@@ -111,8 +111,11 @@ class Shard:
         if self.is_whole:
             return own
         import torch
+        import torch.distributed as dist
 
-        return float(self.gather(torch.tensor([own], dtype=torch.float64)).max())
+        found = torch.tensor(own, dtype=torch.float64, device=self._meeting)
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+        return float(found)
 
     def smallest(self, own: float) -> float:
         """The smallest of one number a process."""

@@ -24,7 +24,8 @@ import numpy as np
 from beacon.weighting.objective import sign
 from beacon.weighting.problem import WeightProblem, Weights
 from beacon.weighting.solvers.base import SOLVERS, Solver
-from beacon.weighting.solvers.projection import clamp_budget, clip, find_shift, project_shifted
+from beacon.weighting.solvers.breakpoints import clip
+from beacon.weighting.solvers.projection import clamp_budget, find_shift, project_shifted
 from beacon.weighting.validation import Vector
 
 TOLERANCE = 1e-9  # of the cap t

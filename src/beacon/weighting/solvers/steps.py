@@ -12,7 +12,8 @@ from beacon.weighting.chunks import map_chunks
 from beacon.weighting.objective import capacity_push, weight_gradient
 from beacon.weighting.problem import WeightProblem, Weights
 from beacon.weighting.solvers.base import SOLVERS, Solver
-from beacon.weighting.solvers.projection import clamp_budget, clip, project_shifted
+from beacon.weighting.solvers.breakpoints import clip
+from beacon.weighting.solvers.projection import clamp_budget, project_shifted
 from beacon.weighting.validation import Vector, is_non_negative, require
 
 Projection = Literal["clip", "direct"]
