@@ -26,7 +26,7 @@ from beacon.weighting.problem import WeightProblem, Weights
 from beacon.weighting.solvers.base import SOLVERS, Solver
 from beacon.weighting.solvers.breakpoints import clip
 from beacon.weighting.solvers.projection import clamp_budget, find_shift, project_shifted
-from beacon.weighting.validation import Vector
+from beacon.weighting.validation import Ids, Vector
 
 TOLERANCE = 1e-9  # of the cap t
 
@@ -124,9 +124,13 @@ class _BoundedProblem:
         # Halves of no width are constant (with p0 = 0 that is the lower half of every source sample).
         below = np.flatnonzero(middle > self.problem.lower)
         above = np.flatnonzero(upper > middle)
-        points = np.concatenate([free[below] + threshold, free[above] - threshold])
-        lows = np.concatenate([self.problem.lower[below], middle[above]])
-        highs = np.concatenate([middle[below], upper[above]])
+        points = _join(free, below, free, above)
+        del free  # of millions of samples, everything that is kept counts
+        points[: below.size] += threshold
+        points[below.size :] -= threshold
+        lows = _join(self.problem.lower, below, middle, above)
+        highs = _join(middle, below, upper, above)
+        del middle
         q = self.problem.lower.copy()
         if shard.totals(points.size)[0] == 0:  # lower, p0 and upper leave no choice
             return ConvexSolution(q, cap, 0.0)
@@ -136,10 +140,12 @@ class _BoundedProblem:
         )
         budget = min(max(self.problem.budget - lowest + least, least), most)
         parts, shift = project_shifted(points, budget, lows, highs, shard=shard)
+        del points, highs
         parts -= lows
+        del lows
         q[below] += parts[: below.size]
         q[above] += parts[below.size :]
-        return ConvexSolution(clip(q, self.problem.lower, upper), cap, -double * shift)
+        return ConvexSolution(clip(q, self.problem.lower, upper, out=q), cap, -double * shift)
 
     def value(self, q: Vector) -> float:
         """The objective without the capacity term."""
@@ -168,6 +174,14 @@ class _BoundedProblem:
             return self.problem.budget / shard.totals(upper.size)[0]
         zeros = np.zeros_like(upper)
         return -find_shift(zeros, self.problem.budget, np.minimum(zeros, upper), upper, shard)
+
+
+def _join(first: Vector, rows: Ids, second: Vector, more: Ids) -> Vector:
+    """``concatenate([first[rows], second[more]])`` without copies in between."""
+    joined = np.empty(rows.size + more.size)
+    np.take(first, rows, out=joined[: rows.size], mode="clip")
+    np.take(second, more, out=joined[rows.size :], mode="clip")
+    return joined
 
 
 def _halve(slope: Callable[[float], float], low: float, high: float) -> float:
