@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         patch.setenv("RAY_gcs_storage", "rocksdb")
         patch.setenv("RAY_gcs_storage_path", str(tmp_path_factory.mktemp("head")))
         made = Cluster()
-        made.add_node(wait=False, num_cpus=0, num_gpus=0, include_dashboard=False)
+        made.add_node(wait=False, num_cpus=0, num_gpus=0, include_dashboard=False, **agent_ports())
         try:
             made.wait_for_nodes(PATIENCE)
             ray.init(address=made.address, log_to_driver=False)
@@ -38,9 +40,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             made.shutdown()
 
 
+def agent_ports() -> dict[str, int]:
+    """Free ports for a node's agents. Where it has to ask them for theirs, a node does not wait long."""
+    names = (
+        "metrics_agent_port",
+        "metrics_export_port",
+        "dashboard_agent_listen_port",
+        "runtime_env_agent_port",
+    )
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in names]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
+
+
 def add_nodes(cluster: Any, count: int) -> list[Any]:
     """Nodes with a processor and a GPU each."""
-    nodes = [cluster.add_node(wait=False, num_cpus=1, num_gpus=1) for _ in range(count)]
+    nodes = [cluster.add_node(wait=False, num_cpus=1, num_gpus=1, **agent_ports()) for _ in range(count)]
     cluster.wait_for_nodes(PATIENCE)
     return nodes
 
