@@ -98,8 +98,8 @@ def finite_matrix(name: str, value: Any, rows: int) -> torch.Tensor:
     tensor = tensor.reshape(rows, -1).to(torch.float32)
     if tensor.shape[1] == 0:
         raise ValueError(f"{name}: the rows have no features, shape {tuple(tensor.shape)}")
-    # A sum is finite only if all its parts are: one cheap pass in the common case. In float32, because another
-    # type would be a copy of the whole; what overflows is looked at closely.
+    # A sum is finite only if all its parts are: one cheap pass in the common case. In float32, because for
+    # another type torch copies the whole; what overflows is looked at closely.
     if not torch.isfinite(tensor.sum()):
         bad = ~torch.isfinite(tensor).all(dim=1)
         if bad.any():
