@@ -79,11 +79,11 @@ class Samples:
         return RefreshInputs(
             source=_rows(embeddings, own_source),
             target=_everywhere(_rows(embeddings, own_target), shard),
-            source_domains=self.source[source],
+            source_domains=self.source[_as_slice(source)],
             source_labels=self.source_labels,
             target_label=self.target_label,
-            source_episodes=None if self.episodes is None else self.episodes[source],
-            target_episodes=None if self.episodes is None else self.episodes[target],
+            source_episodes=None if self.episodes is None else self.episodes[_as_slice(source)],
+            target_episodes=None if self.episodes is None else self.episodes[_as_slice(target)],
             source_actions=_rows(actions, own_source),
             target_actions=_everywhere(_rows(actions, own_target), shard),
             seed=seed,
@@ -100,14 +100,17 @@ class Samples:
         return replace(shard, start=start, stop=start + int(np.count_nonzero(source[shard.rows])))
 
 
+def _as_slice(chosen: Mask) -> slice | Mask:
+    """What chooses the same rows, without a copy where they follow each other."""
+    count, first = int(np.count_nonzero(chosen)), int(np.argmax(chosen)) if chosen.size else 0
+    return slice(first, first + count) if chosen[first : first + count].all() else chosen
+
+
 def _rows(matrix: torch.Tensor | None, chosen: Mask) -> torch.Tensor | None:
-    """The chosen rows; where they follow each other, without a copy."""
     if matrix is None:
         return None
-    count, first = int(np.count_nonzero(chosen)), int(np.argmax(chosen))
-    if chosen[first : first + count].all():
-        return matrix[first : first + count]
-    return matrix[torch.from_numpy(chosen).to(matrix.device)]
+    rows = _as_slice(chosen)
+    return matrix[rows] if isinstance(rows, slice) else matrix[torch.from_numpy(rows).to(matrix.device)]
 
 
 def _everywhere(rows: torch.Tensor | None, shard: Shard) -> torch.Tensor | None:
