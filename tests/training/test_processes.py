@@ -22,6 +22,7 @@ from beacon.training.ranks import Ranks
 from beacon.training.trainer import Trainer
 
 EPOCHS = 5
+PATIENCE = 900  # seconds; a busy machine takes minutes to start two processes
 CPU = torch.device("cpu")
 
 
@@ -75,7 +76,7 @@ def test_a_killed_process_ends_the_run_which_resumes_to_the_bit(
     run = tmp_path / "run"
     process = start_cli("train", *options(source, target, run, "--processes", "2"))
     kill_rank(process, rank, run)
-    _, errors = process.communicate(timeout=240)
+    _, errors = process.communicate(timeout=PATIENCE)
     if process.returncode:  # a fast machine may be done before
         assert process.returncode == 1
         assert f"process {rank + 1} of 2 was ended by SIGKILL" in errors
@@ -86,7 +87,7 @@ def test_a_killed_process_ends_the_run_which_resumes_to_the_bit(
 
 def kill_rank(process: subprocess.Popen[str], rank: int, run: Path) -> None:
     """SIGKILL one of the processes once there is a checkpoint."""
-    until = time.monotonic() + 240
+    until = time.monotonic() + PATIENCE
     while not (run / "checkpoints" / "last").exists() and process.poll() is None:
         assert time.monotonic() < until, "the run does not start"
         time.sleep(0.01)
