@@ -6,12 +6,19 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import ray
+from ray._common.utils import get_default_ray_temp_dir
+from ray._raylet import (
+    DASHBOARD_AGENT_LISTEN_PORT_NAME,
+    METRICS_AGENT_PORT_NAME,
+    METRICS_EXPORT_PORT_NAME,
+    get_port_filename,
+)
 
 from beacon.cli.main import main
 from beacon.processes import Event
@@ -25,11 +32,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A head that does no work and keeps its tables on the disk; nodes are added by the tests."""
     from ray.cluster_utils import Cluster
 
+    storage, name = tmp_path_factory.mktemp("head"), f"session_{uuid4().hex}"
+    (storage / "session_name").write_text(name)
+    session = Path(get_default_ray_temp_dir()) / name
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_gcs_storage", "rocksdb")
-        patch.setenv("RAY_gcs_storage_path", str(tmp_path_factory.mktemp("head")))
+        patch.setenv("RAY_gcs_storage_path", str(storage))
         made = Cluster()
-        made.add_node(wait=False, num_cpus=0, num_gpus=0, include_dashboard=False, **agent_ports())
+        made.add_node(wait=False, num_cpus=0, num_gpus=0, include_dashboard=False, **patiently(session))
         try:
             made.wait_for_nodes(PATIENCE)
             ray.init(address=made.address, log_to_driver=False)
@@ -40,24 +50,26 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             made.shutdown()
 
 
-def agent_ports() -> dict[str, int]:
-    """Free ports for a node's agents. Where it has to ask them for theirs, a node does not wait long."""
-    names = (
-        "metrics_agent_port",
-        "metrics_export_port",
-        "dashboard_agent_listen_port",
-        "runtime_env_agent_port",
-    )
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in names]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
+def patiently(session: Path) -> dict[str, Any]:
+    """Options of a node that does not wait for its agents, which a busy machine is slow to start.
+
+    A node ends itself where an agent has not said on which port it listens after half a minute, whatever is
+    configured. Two of them are not used here, which is said in their place; the third is told its port.
+    """
+    node = ray.NodeID.from_random().hex()
+    session.mkdir(parents=True, exist_ok=True)
+    for agent in (METRICS_AGENT_PORT_NAME, METRICS_EXPORT_PORT_NAME, DASHBOARD_AGENT_LISTEN_PORT_NAME):
+        (session / get_port_filename(node, agent)).write_text("-1")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    return {"env_vars": {"RAY_OVERRIDE_NODE_ID_FOR_TESTING": node}, "runtime_env_agent_port": port}
 
 
 def add_nodes(cluster: Any, count: int) -> list[Any]:
     """Nodes with a processor and a GPU each."""
-    nodes = [cluster.add_node(wait=False, num_cpus=1, num_gpus=1, **agent_ports()) for _ in range(count)]
+    session = Path(cluster.head_node.get_session_dir_path())
+    nodes = [cluster.add_node(wait=False, num_cpus=1, num_gpus=1, **patiently(session)) for _ in range(count)]
     cluster.wait_for_nodes(PATIENCE)
     return nodes
 

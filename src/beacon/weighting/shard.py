@@ -67,8 +67,8 @@ class Shard:
         """Which of these samples, in ascending order, are own."""
         if self.is_whole:
             return slice(0, len(sorted_ids))
-        first, last = np.searchsorted(sorted_ids, [self.start, self.stop])
-        return slice(int(first), int(last))
+        stop = len(sorted_ids) if self.stop is None else int(np.searchsorted(sorted_ids, self.stop))
+        return slice(int(np.searchsorted(sorted_ids, self.start)), stop)
 
     def gather(self, own: torch.Tensor) -> torch.Tensor:
         """The rows of all processes, in their order, on the device of ``own``."""
