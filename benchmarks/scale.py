@@ -3,7 +3,7 @@
     python benchmarks/scale.py [--windows 1e6 3e6 1e7] [--parts knn minimiser ...] [--json FILE]
 
 Windows are synthetic: embeddings of 64 features and chunks of 8 numbers in memory-mapped files,
-demonstrations of 100 windows, 10 target demonstrations. Every part and size has a process of its own with one
+demonstrations of 100 windows, 5 target demonstrations. Every part and size has a process of its own with one
 thread; of its memory the peak counts, without mapped files. `training` is what a window costs in a gradient
 step, `recommended` over it the overhead of a refresh for every pass over the data. `index` compares the
 inverted index with the exact search.
@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-FEATURES, ACTIONS, DEMO, TARGET_DEMOS = 64, 8, 100, 10
+FEATURES, ACTIONS, DEMO, TARGET_DEMOS = 64, 8, 100, 5
 BATCH = 64  # windows of a gradient step
 PIECE = 100_000  # rows that are made at a time
 
