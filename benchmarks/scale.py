@@ -3,8 +3,10 @@
     python benchmarks/scale.py [--windows 1e6 3e6 1e7] [--parts knn minimiser ...] [--json FILE]
 
 Windows are synthetic: embeddings of 64 features and chunks of 8 numbers in memory-mapped files,
-demonstrations of 100 windows, 20 target demonstrations. Every part and size has a process of its own; of its
-memory the peak counts, without mapped files.
+demonstrations of 100 windows, 5 target demonstrations. Every part and size has a process of its own with one
+thread; of its memory the peak counts, without mapped files. `training` is what a window costs in a gradient
+step, `recommended` over it the overhead of a refresh for every pass over the data. `index` compares the
+inverted index with the exact search.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +28,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-FEATURES, ACTIONS, DEMO, TARGET_DEMOS = 64, 8, 100, 20
+FEATURES, ACTIONS, DEMO, TARGET_DEMOS = 64, 8, 100, 5
+BATCH = 64  # windows of a gradient step
 PIECE = 100_000  # rows that are made at a time
 
 
@@ -38,6 +43,7 @@ class Inputs:
         self.episodes = np.arange(count) // DEMO
         self.domains = (self.episodes >= self.episodes[-1] + 1 - TARGET_DEMOS).astype(np.int64)
         self.losses = np.random.default_rng(0).uniform(0, 1, count)
+        self.distances = np.random.default_rng(1).uniform(0.5, 2, count)
 
     def _mapped(self, file: Path, columns: int) -> NDArray[np.float32]:
         if not file.exists():
@@ -77,24 +83,36 @@ class PeakWatch:
 
 
 def refresh(inputs: Inputs, **options: Any) -> dict[str, float]:
-    """The second refresh of a Reweighter that compares embeddings."""
-    embeddings, actions = torch.from_numpy(inputs.embeddings), torch.from_numpy(inputs.actions)
-    return _refresh(inputs, {"embeddings": embeddings, "actions": actions}, options)
+    """A refresh of a Reweighter that compares embeddings."""
+    from beacon.weighting import Reweighter
+
+    reweighter = partial(Reweighter, **options)
+    return _refresh(inputs, reweighter, _seen(inputs))
 
 
 def solve(inputs: Inputs, **options: Any) -> dict[str, float]:
     """A refresh whose discrepancies are known: the solver alone."""
-    distances = np.random.default_rng(1).uniform(0.5, 2, inputs.count)
-    return _refresh(inputs, {"discrepancies": distances}, options)
-
-
-def _refresh(inputs: Inputs, seen: dict[str, Any], options: dict[str, Any]) -> dict[str, float]:
-    """Time, and memory above what the inputs take."""
     from beacon.weighting import Reweighter
 
+    return _refresh(inputs, partial(Reweighter, **options), {"discrepancies": inputs.distances})
+
+
+def recommended(inputs: Inputs) -> dict[str, float]:
+    """A refresh with everything that we recommend."""
+    from beacon.weighting import Reweighter
+
+    return _refresh(inputs, Reweighter.recommended, _seen(inputs))
+
+
+def _seen(inputs: Inputs) -> dict[str, Any]:
+    return {"embeddings": torch.from_numpy(inputs.embeddings), "actions": torch.from_numpy(inputs.actions)}
+
+
+def _refresh(inputs: Inputs, make: Callable[..., Any], seen: dict[str, Any]) -> dict[str, float]:
+    """Time of a refresh that is not the first, and memory above what the inputs take."""
     with PeakWatch() as watch:
-        reweighter = Reweighter(inputs.domains, 1, episodes=inputs.episodes, planned_refreshes=10, **options)
-        reweighter.refresh(inputs.losses, **seen)
+        reweighter = make(inputs.domains, 1, episodes=inputs.episodes, planned_refreshes=600)
+        reweighter.refresh(inputs.losses, discrepancies=inputs.distances)
         start = time.perf_counter()
         reweighter.refresh(inputs.losses, **seen)
         seconds = time.perf_counter() - start
@@ -102,6 +120,73 @@ def _refresh(inputs: Inputs, seen: dict[str, Any], options: dict[str, Any]) -> d
         "microseconds_per_window": 1e6 * seconds / inputs.count,
         "bytes_per_window": (watch.peak - watch.before) / inputs.count,
         "seconds": seconds,
+    }
+
+
+def training(inputs: Inputs) -> dict[str, float]:
+    """What a window costs in a gradient step of two presets, milliseconds; whatever the number of windows."""
+    from beacon.policy import DiffusionPolicy, ObservationSpec
+    from beacon.training.config import OptimizationOptions, preset_config
+    from beacon.training.optimization import make_optimizer
+
+    spec = ObservationSpec(cameras={"image": (96, 96, 3)}, proprio={"position": 3}, action_dim=7)
+    found = {}
+    for preset in ("cpu", "paper"):
+        config, _ = preset_config(preset, "robomimic")
+        policy = DiffusionPolicy(spec, config)
+        optimizer = make_optimizer(policy.parameters(), OptimizationOptions())
+        draw = torch.Generator().manual_seed(0)
+        images = {"image": torch.randint(255, (BATCH, config.obs_steps, 96, 96, 3), dtype=torch.uint8)}
+        proprio = {"position": torch.rand(BATCH, config.obs_steps, 3)}
+        actions, times = torch.rand(BATCH, config.horizon, 7), []
+        for _ in range(4):
+            start = time.perf_counter()
+            noise, timesteps = policy.draw_noise(BATCH, config.draws, draw)
+            losses, _ = policy(images, proprio, actions, noise, timesteps, crop_generator=draw)
+            optimizer.zero_grad(set_to_none=True)
+            losses.mean().backward()
+            optimizer.step()
+            times.append(time.perf_counter() - start)
+        found[f"{preset}_milliseconds_per_window"] = 1e3 * min(times) / BATCH
+    return found
+
+
+def index(inputs: Inputs) -> dict[str, float]:
+    """An inverted index of 100,000 targets against the exact search: recall, distances, weights, times.
+
+    Embeddings come in groups, as those of episodes do. 20,000 source windows are compared.
+    """
+    from beacon.weighting import KNN, Reweighter
+    from beacon.weighting.discrepancy.neighbor_index import nearest_by_index
+    from beacon.weighting.discrepancy.neighbors import nearest_by_parts
+
+    rng, asking, targets = np.random.default_rng(0), 20_000, 100_000
+    centres = rng.normal(size=(1000, FEATURES)) * 1.5
+    rows = centres[rng.integers(len(centres), size=asking + targets)]
+    table = torch.from_numpy((rows + rng.normal(size=rows.shape)).astype(np.float32))
+    table[: asking // 2] += 0.3  # half of the source looks otherwise
+    queries, points = table[:asking], table[asking:]
+    found, seconds = [], []
+    for search in (nearest_by_parts, nearest_by_index):
+        start = time.perf_counter()
+        parts = [neighbors for _, neighbors in search(queries, points, 5)]
+        seconds.append(time.perf_counter() - start)
+        found.append((torch.cat([p.indices for p in parts]), torch.cat([p.mean_distance() for p in parts])))
+    recall = float((found[0][0][:, :, None] == found[1][0][:, None, :]).any(2).double().mean())
+    weights = []
+    for beyond in (0, 1000):
+        domains = np.repeat([0, 1], [asking, targets])
+        reweighter = Reweighter(domains, 1, discrepancy=KNN(index_beyond=beyond), planned_refreshes=5)
+        for _ in range(5):
+            reweighter.refresh(np.full(len(domains), 0.5), table)
+        weights.append(reweighter.weights[:asking])
+    return {
+        "recall": recall,
+        "distance_ratio": float((found[1][1] / found[0][1]).mean()),
+        "moved_weight_share": float(np.abs(weights[1] - weights[0]).sum() / weights[0].sum()),
+        "weight_correlation": float(np.corrcoef(*weights)[0, 1]),
+        "exact_seconds": seconds[0],
+        "index_seconds": seconds[1],
     }
 
 
@@ -130,8 +215,17 @@ def checkpoint(inputs: Inputs, **options: Any) -> dict[str, float]:
 
 
 def _parts() -> dict[str, Callable[[Inputs], dict[str, float]]]:
-    from beacon.weighting import KNN, DomainClassifier, KNNJoint, KNNRelative, Minimiser, Steps
+    from beacon.weighting import (
+        KNN,
+        DomainClassifier,
+        KNNJoint,
+        KNNRelative,
+        Minimiser,
+        NeighborActionCheck,
+        Steps,
+    )
 
+    check = NeighborActionCheck(prior="none")
     return {
         "steps": lambda inputs: solve(inputs, solver=Steps()),
         "minimiser": lambda inputs: solve(inputs, solver=Minimiser()),
@@ -140,8 +234,17 @@ def _parts() -> dict[str, Callable[[Inputs], dict[str, float]]]:
         "knn-relative": lambda inputs: refresh(inputs, discrepancy=KNNRelative()),
         "knn-joint": lambda inputs: refresh(inputs, discrepancy=KNNJoint()),
         "classifier": lambda inputs: refresh(inputs, discrepancy=DomainClassifier()),
+        "neighbor-actions": lambda inputs: refresh(inputs, discrepancy=_nothing, checks=[check]),
+        "recommended": recommended,
         "checkpoint": checkpoint,
+        "training": training,
+        "index": index,
     }
+
+
+def _nothing(inputs: Any) -> NDArray[np.float64]:
+    """A discrepancy that costs nothing, to measure a check alone."""
+    return np.ones(len(inputs.source_domains))
 
 
 def start_up(folder: Path, count: int) -> dict[str, float]:
@@ -172,6 +275,7 @@ def measure(part: str, count: int, folder: Path) -> dict[str, float]:
     command = [sys.executable, __file__, "--one", part, str(count), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
+        print(done.stderr.strip().splitlines()[-1], file=sys.stderr)
         return {"failed": float(done.returncode)}
     numbers: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return numbers
@@ -181,7 +285,8 @@ def main() -> None:
     """Measure everything that was asked for; print a line each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--windows", type=float, nargs="+", default=[1e6, 3e6, 1e7])
-    parser.add_argument("--parts", nargs="+", help="by default all")
+    parser.add_argument("--parts", nargs="*", help="by default all")
+    parser.add_argument("--folder", type=Path, help="keep the tables here; by default they are removed")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -192,14 +297,15 @@ def main() -> None:
         print(json.dumps(numbers))
         return
     results: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as name:
+    with nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory() as name:
         for count in map(int, options.windows):
             Inputs(Path(name), count)
-            for part in options.parts or [*_parts(), "start-up"]:
+            for part in [*_parts(), "start-up"] if options.parts is None else options.parts:
                 results[f"{part} {count}"] = measure(part, count, Path(name))
                 print(f"{part} {count}: {json.dumps(results[f'{part} {count}'])}", flush=True)
-            for file in Path(name).iterdir():
-                file.unlink()
+            if not options.folder:
+                for file in Path(name).iterdir():
+                    file.unlink()
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
 

@@ -1,8 +1,8 @@
 """BEACON's weights in data-parallel training: every process computes the losses of its own slice.
 
-Losses and embeddings are gathered, every process refreshes the same `Reweighter` with the same numbers, and
-so all have the same weights without sending any. Each weights its own part of a mini-batch, and
-`DistributedDataParallel` averages the gradients.
+Losses are gathered; embeddings stay where they were computed, because the `Reweighter` is told which samples
+this process has (`Shard`). All processes end with the same weights. Each weights its part of a mini-batch,
+and `DistributedDataParallel` averages the gradients.
 
 Run: torchrun --nproc-per-node 2 examples/distributed_training.py
 """
@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from beacon import Reweighter
+from beacon.weighting import Shard
 
 SOURCE, TARGET, EPOCHS, BATCH = 60, 12, 4, 24
 
@@ -29,29 +30,24 @@ def own_slice(size: int) -> slice:
     return slice(rank * size // world, (rank + 1) * size // world)
 
 
-def gather(values: torch.Tensor) -> torch.Tensor:
-    """The values of all processes, in the order of their slices."""
-    parts = [torch.empty_like(values) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, values.contiguous())
-    return torch.cat(parts)
-
-
 def train(seed: int) -> tuple[nn.Module, Reweighter]:
     """Train in an initialised process group; model and weights end the same in every process."""
     generator = torch.Generator().manual_seed(seed)  # the same data and the same order everywhere
     inputs = torch.randn(SOURCE + TARGET, 3, generator=generator)
     outputs = inputs.mean(1, keepdim=True)
-    rw = Reweighter(domains=["sim"] * SOURCE + ["real"] * TARGET, target="real", planned_refreshes=EPOCHS)
+    domains = ["sim"] * SOURCE + ["real"] * TARGET
+    shard = Shard.of_group(len(domains))
+    rw = Reweighter(domains, target="real", planned_refreshes=EPOCHS, shard=shard)
     torch.manual_seed(seed)
     encoder, head = nn.Linear(3, 8), nn.Linear(8, 1)
     model = DistributedDataParallel(nn.Sequential(encoder, nn.Tanh(), head))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    own = own_slice(len(rw))
+    own = shard.rows
     for _ in range(EPOCHS):
         with torch.no_grad():
             losses = (model(inputs[own]) - outputs[own]).square().mean(1)
             features = encoder(inputs[own])
-        rw.refresh(losses=gather(losses), embeddings=gather(features))
+        rw.refresh(losses=shard.gather(losses), embeddings=features)
         for batch in torch.randperm(len(rw), generator=generator).split(BATCH):
             index = batch[own_slice(len(batch))]
             loss = (rw[index] * (model(inputs[index]) - outputs[index]).square().mean(1)).mean()

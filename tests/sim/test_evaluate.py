@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from beacon.errors import UserError
+from beacon.errors import RunError, UserError
 from beacon.sim import evaluate as module
 from beacon.sim.arrays import Array
 from beacon.sim.batch import run_batch, stretches
@@ -93,6 +96,44 @@ def test_a_random_policy_reaches_nothing_whatever_the_workers(tmp_path: Path) ->
     assert stored["versions"]["robosuite"] == "1.5.2"
     assert stored["domain_parameters"]["look"]["table"] == "wood-varnished-panels"
     assert len(stored["initial_states"]["qpos"]) == 22
+
+
+class Wandering:
+    """Random actions of every row's own; remembers how many rows it was asked for together."""
+
+    obs_steps = 1
+    action_steps = 8
+    observation_keys = ("robot0_eef_pos",)
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails, self.asked = fails, list[int]()
+
+    def reset(self, seed: Any) -> None:
+        self.streams = [np.random.default_rng(number) for number in seed]
+
+    def act(self, observation: Mapping[str, Array], rows: Sequence[int] = ()) -> Array:
+        assert len(observation["robot0_eef_pos"]) == len(rows)
+        if self.fails:
+            raise ValueError("out of memory")
+        self.asked.append(len(rows))
+        time.sleep(0.05)  # as on a GPU: meanwhile others come to wait
+        return np.stack([self.streams[row].uniform(-1, 1, (8, 4)) for row in rows])
+
+
+def test_workers_share_one_policy() -> None:
+    """All workers ask it, those that wait together, and every row goes the way that it goes alone."""
+    config = EvaluateConfig("lift", "texture", episodes=42)
+    alone = evaluate(policy := Wandering(), config)
+    assert max(policy.asked) == module.BATCH
+    shared = evaluate(policy := Wandering(), replace(config, workers=3))
+    assert shared["episodes"] == alone["episodes"]
+    assert sum(policy.asked) == 42 * math.ceil(alone["episodes"][0]["length"] / 8)
+    assert max(policy.asked) > module.BATCH
+
+
+def test_an_error_of_a_shared_policy_reaches_the_user() -> None:
+    with pytest.raises(RunError, match="the policy failed: out of memory"):
+        evaluate(Wandering(fails=True), EvaluateConfig("lift", "texture", episodes=22, workers=2))
 
 
 def test_initial_states_are_fixed_and_hashed(make_world: MakeWorld) -> None:

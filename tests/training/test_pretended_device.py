@@ -54,21 +54,24 @@ def config_of(variant: str, source: Path, target: Path, **changes: Any) -> Train
         target if spec.needs_target or method != "source-only" else None,
         options=changed(spec.default_options(), {**TINY_METHODS.get(method, {}), **options}),
         auxiliary=auxiliary,
-        run={"device": "cuda", "precision": "float32", **run},
+        run={"device": "cuda", "precision": "float32", "log_every": 100, **run},
         steps=4,
         **changes,
     )
 
 
 def watch_steps(monkeypatch: pytest.MonkeyPatch, waits: list[Wait]) -> list[tuple[int, list[Wait]]]:
-    """What the host waits for in every gradient step, as (step, waits)."""
+    """What the host waits for in every gradient step, as (step, waits); and between steps of an epoch."""
     real: Callable[..., Any] = Trainer._step
     seen: list[tuple[int, list[Wait]]] = []
+    ended = [0]  # how many waits there were when the last step ended
 
     def step(self: Trainer, batch: WindowBatch, index: Indices, number: int) -> Any:
-        before = len(waits)
+        is_first = number % self.config.optimization.steps_per_epoch == 0
+        before = len(waits) if is_first else ended[0]
         result = real(self, batch, index, number)
         seen.append((number, [wait for wait in waits[before:] if "batch-loader" not in wait.thread]))
+        ended[0] = len(waits)
         return result
 
     monkeypatch.setattr(Trainer, "_step", step)

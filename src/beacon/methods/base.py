@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from beacon.data.context import DataContext
 from beacon.errors import UserError
+from beacon.weighting.shard import WHOLE, Shard
 
 if TYPE_CHECKING:  # so that a command line can read the options without waiting for torch
     from torch import Tensor
@@ -59,6 +60,10 @@ def _no_references(name: str, members: Indices, steps: int) -> ReferencePolicy:
     raise NotImplementedError("whoever made this context trains no reference policies")
 
 
+def _no_parts(index: Indices, rows: slice, draws: int, number: int) -> Measurements:
+    raise NotImplementedError("whoever made this context is one process")
+
+
 def _no_policy() -> ReferencePolicy:
     raise NotImplementedError("whoever made this context has no policy")
 
@@ -78,10 +83,20 @@ class MethodContext(DataContext):
     # (name, windows, gradient steps) -> a policy trained on these windows alone, with the run's optimiser.
     # It is kept in the run folder under its name: whoever asks again, or resumes, gets the same one.
     fit_reference: Callable[[str, Indices, int], ReferencePolicy] = _no_references
+    # Where several processes train together: the windows whose embeddings this one keeps.
+    shard: Shard = WHOLE
+    # (windows, rows of them that are of the shard, noise draws, number) -> as ``measure``, of the rows
+    measure_part: Callable[[Indices, slice, int, int], Measurements] = _no_parts
     # The run's own policy, which the next gradient step changes.
     present_policy: Callable[[], ReferencePolicy] = _no_policy
     # What the user is to know of the run when it begins.
     remark: Callable[[str], None] = LOG.info
+
+    def measure_own(self, index: Indices, draws: int, number: int) -> Measurements:
+        """As ``measure``, of those windows in ``index``, in ascending order, that are of the shard."""
+        if self.shard.is_whole:
+            return self.measure(index, draws, number)
+        return self.measure_part(index, self.shard.part(index), draws, number)
 
     def fit_target_reference(self, share: float) -> ReferencePolicy:
         """A policy trained on the target alone, for ``share`` of the run's gradient steps."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -46,6 +46,7 @@ class DiffusionPolicy(nn.Module):
             self.encoder = ObservationEncoder(spec, config.encoder)
             denoiser = UNet if config.denoiser == "unet" else MlpDenoiser
             self.denoiser: Denoiser = denoiser(spec.action_dim, self.condition_dim, config)
+        self._compiled: Callable[[Tensor, Tensor], Tensor] | None = None  # a denoising step, when sampling
         self._schedulers: dict[str, Any] = {name: make_scheduler(config, name) for name in ("ddpm", "ddim")}
         alphas = self._schedulers["ddpm"].alphas_cumprod  # (train_timesteps,)
         self.register_buffer("signal", alphas.sqrt(), persistent=False)
@@ -187,12 +188,14 @@ class DiffusionPolicy(nn.Module):
         projected = self.denoiser.project(condition.to(dtype))
         unlabelled = self.project_unlabelled(condition.to(dtype))
         scheduler = copy.copy(plan.scheduler)
+        denoise = self._compiled or self.denoiser.denoise
         for number, step in enumerate(plan.timesteps):
             film = self.denoiser.film.join(plan.steps[number], projected)
-            predicted = self.denoiser.denoise(actions.to(dtype), film).view(shape).float()
+            predicted = denoise(actions.to(dtype), film).view(shape).float()
             if unlabelled is not None:
                 film = self.denoiser.film.join(plan.steps[number], unlabelled)
-                without = self.denoiser.denoise(actions.to(dtype), film).view(shape).float()
+                predicted = predicted.clone()  # a CUDA graph writes its next result to the same place
+                without = denoise(actions.to(dtype), film).view(shape).float()
                 predicted = without + self.encoder.guidance * (predicted - without)
             if plan.updates is not None:
                 actions = plan.updates[number](predicted, actions, self.config)
@@ -215,6 +218,14 @@ class DiffusionPolicy(nn.Module):
         """``torch.compile`` the two networks in place; names of parameters stay as they are."""
         for module in (*self.encoder.cameras, self.denoiser):
             module.compile(*args, **kwargs)
+
+    def compile_sampling(self, **options: Any) -> None:
+        """``torch.compile`` a denoising step of `sample`: on a GPU a CUDA graph, one launch a step.
+
+        Args:
+            options: of ``torch.compile``, in place of ``mode="reduce-overhead"``.
+        """
+        self._compiled = torch.compile(self.denoiser.denoise, **(options or {"mode": "reduce-overhead"}))
 
     def forward(
         self,

@@ -224,6 +224,10 @@ class TrainedPolicy:
         self.policy.denoiser.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
         self.parameters_changed()
 
+    def compile(self) -> None:
+        """Compile the steps of sampling, on a GPU as CUDA graphs; the first chunk of a size takes long."""
+        self.policy.compile_sampling()
+
     def parameters_changed(self) -> None:
         """Say that the network's parameters are other ones than at the last ``act``."""
         self._plan = None

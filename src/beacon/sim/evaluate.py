@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from beacon.randomness import episode_seed
 from beacon.sim.attempts import in_order
 from beacon.sim.batch import EpisodeResult, run_batch
 from beacon.sim.domains import Domain, resolve_domain
-from beacon.sim.policies import Policy, load, start_batch
+from beacon.sim.policies import Policy, keeps_rows, load, start_batch
 from beacon.sim.regions import REGIONS
+from beacon.sim.shared_policy import PolicyHost, SharedPolicy, Ticket
 from beacon.sim.simulation import InitialState, SimulatedWorld, make_world
 from beacon.sim.tasks import find_task
 from beacon.sim.versions import software
@@ -77,13 +79,15 @@ class _Job:
     config: EvaluateConfig
     domain: Domain
     policy: str
+    shared: Ticket | None = None  # of a policy that all workers ask
 
 
 @lru_cache(maxsize=2)  # of both policies that are evaluated in turns
 def _worker_parts(job: _Job) -> tuple[SimulatedWorld, Policy, tuple[InitialState, ...]]:
     """A worker builds its world, policy and states once."""
     world = make_world(job.config.task, job.domain, job.config.size)
-    policy = load(job.policy, job.config.device)
+    shared = job.shared
+    policy = load(job.policy, job.config.device) if shared is None else SharedPolicy(shared)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the other cores have workers of their own
     config = job.config
@@ -153,26 +157,44 @@ def run_batches(
 ) -> Iterator[list[EpisodeResult]]:
     """Roll the policy out, a batch of initial states at a time, in their order.
 
+    With several workers each has a policy of its own on the CPU. One on a GPU, or one that is given itself,
+    is asked by all of them, together where several wait.
+
     Args:
         policy: itself, or what `beacon.sim.policies.load` takes.
         config: says from which states, and with how many processes.
         domain: of the simulation.
     """
     batches = _batches(config.episodes)
+    workers = min(config.workers, len(batches))
+    if workers > 1 and isinstance(policy, (str, Path)) and _is_on_gpu(policy, config.device):
+        policy = load(policy, config.device)  # one for all workers
     if isinstance(policy, (str, Path)):
         job = _Job(config, domain, str(policy))
-        if config.workers == 1:
+        if workers == 1:
             yield from (_work(job, index) for index in range(len(batches)))
             return
-        source = in_order(_work, job, 0, min(config.workers, len(batches)))
-        for _ in batches:
-            yield next(source)
+        yield from islice(in_order(_work, job, 0, workers), len(batches))
+        return
+    if workers > 1 and keeps_rows(policy):
+        with PolicyHost(policy, policy_seeds(config)) as host:
+            job = _Job(config, domain, type(policy).__name__, host.ticket)
+            yield from islice(in_order(_work, job, 0, workers), len(batches))
         return
     world = make_world(config.task, domain, config.size)
     states = evaluation_states(world, config.region, config.seed, config.episodes)
     for rows in batches:
         yield _run_rows(world, policy, states, rows, config)
     world.close()
+
+
+def _is_on_gpu(policy: str | Path, device: str) -> bool:
+    """Whether this is a run folder whose policy computes on a GPU."""
+    if not Path(policy).exists():
+        return False
+    from beacon.devices import choose_device
+
+    return choose_device(device).type == "cuda"
 
 
 def describe_results(

@@ -22,7 +22,7 @@ from beacon.training.loss_pass import LossPass
 from beacon.training.optimization import diverged
 from beacon.training.ranks import Ranks
 from beacon.training.reference import TrainedReference, fit_reference
-from beacon.training.window_measurer import BATCH, WindowMeasurer
+from beacon.training.window_measurer import WindowMeasurer
 
 # Streams of randomness that must not meet.
 STEP, REFRESH, VALIDATION, REFERENCE = 0, 1, 2, 3
@@ -72,13 +72,22 @@ class Measuring:
             raise diverged(self.progress.step, self.config.optimization)
         return measured
 
+    def _measure_part(self, index: Indices, rows: slice, draws: int, number: int) -> Measurements:
+        """These rows of what `_measure` would say of all windows in ``index``; every process has its own."""
+        seed = (self.config.optimization.seed, REFRESH, number)
+        measured = self.measurer(index, draws, seed, rows=rows)
+        bad = (~torch.isfinite(measured.losses)).sum()
+        if int(self.ranks.shard(len(self.windows), self.device).sum(bad)):
+            raise diverged(self.progress.step, self.config.optimization)
+        return measured
+
     def _measured(
         self, measurer: WindowMeasurer, index: Indices, draws: int, seed: tuple[int, ...]
     ) -> Measurements:
         # In float32, whatever the steps compute in: losses and distances between embeddings decide weights.
         if self.ranks.is_alone:
             return measurer(index, draws, seed)
-        rows = self.ranks.rows(len(index), BATCH)
+        rows = self.ranks.shard(len(index), self.device).rows
         own = measurer(index, draws, seed, rows=rows) if rows.start < rows.stop else None
         return self.ranks.assemble(own, rows, len(index), measurer.policy)
 

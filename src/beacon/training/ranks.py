@@ -22,6 +22,7 @@ from beacon.methods import Measurements
 from beacon.methods.base import Indices
 from beacon.policy import DiffusionPolicy, Encoding
 from beacon.randomness import Share
+from beacon.weighting.shard import WHOLE, Shard
 
 RENDEZVOUS = "BEACON_RENDEZVOUS"  # where the processes of `beacon train --processes` meet
 PATIENCE = timedelta(days=2)  # one process may train a reference policy while the others wait
@@ -137,11 +138,16 @@ class Ranks:
         dist.all_gather(parts, own.contiguous())
         return torch.cat(parts, dim=-1)
 
-    def rows(self, count: int, together: int) -> slice:
-        """The rows of ``count`` that this process measures, in blocks of ``together``."""
-        blocks = -(-count // together)
-        first, last = (blocks * number // self.size for number in (self.rank, self.rank + 1))
-        return slice(min(first * together, count), min(last * together, count))
+    def shard(self, count: int, device: torch.device) -> Shard:
+        """The rows of ``count`` that this process measures and keeps the embeddings of.
+
+        Args:
+            count: of all rows.
+            device: of this process.
+        """
+        if self.is_alone:
+            return WHOLE
+        return Shard.of_rank(count, self.rank, self.size, device if device.type == "cuda" else None)
 
     def assemble(
         self, own: Measurements | None, rows: slice, count: int, policy: DiffusionPolicy

@@ -125,6 +125,8 @@ class Trainer(Measuring):
             batch_size=optimization.batch_size,
             weight_decay=optimization.weight_decay,
             measure=self._measure,
+            measure_part=self._measure_part,
+            shard=self.ranks.shard(len(self.windows), self.device),
             capacity=lambda: half_squared_norm(self.policy),
             fit_reference=self._fit_reference,
             present_policy=lambda: TrainedReference(self.policy, self._measure, self.measurer.actions),
@@ -277,6 +279,7 @@ class Trainer(Measuring):
         return losses
 
     def _save(self) -> Path:
+        state = join_states({"method": self.method, **self.auxiliary})  # each process has a part of it
         if not self.ranks.is_first:
             self.ranks.wait()
             return self.folder.checkpoints / step_name(self.progress.step)
@@ -286,7 +289,7 @@ class Trainer(Measuring):
             self.policy,
             self.ema,
             self.optimizer,
-            join_states({"method": self.method, **self.auxiliary}),
+            state,
             normalization=self.normalizer.affine(),
             preset=self.config.preset,
             configuration=self.config.digest(),

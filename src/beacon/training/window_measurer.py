@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from beacon.data import Normalizer, WindowBatch, Windows
 from beacon.devices import upload
 from beacon.methods import Measurements
 from beacon.policy import DiffusionPolicy
-from beacon.randomness import generator
+from beacon.randomness import Share, generator
 
 Indices = NDArray[np.int64]
 BATCH = 256
@@ -82,26 +82,27 @@ class WindowMeasurer:
             draws: noise draws per window.
             seed: decides the noise.
             shared: the same noise and timesteps for all windows.
-            rows: measure these of ``index`` alone, with the noise that they have among all; they start at a
-                multiple of BATCH. Default: all.
+            rows: measure these of ``index`` alone, with the noise that they have among all. Default: all.
             advance: called with the number of windows done.
         """
         policy = self._policy
+        if rows is not None and rows.start >= rows.stop:
+            nothing = torch.zeros(0, policy.condition_dim, device=self._device)
+            return Measurements(nothing.sum(dim=1), nothing[:, : policy.vision_dim], nothing)
         was_training = policy.training
         policy.eval()
         draw = generator(*seed)
-        if rows is not None:
-            for start in range(0, rows.start, BATCH):
-                policy.draw_on_host(1 if shared else min(BATCH, len(index) - start), draws, draw)
-            index = index[rows]
+        total, first = len(index), 0 if rows is None else rows.start
+        index = index if rows is None else index[rows]
+        for _ in range(first // BATCH):
+            policy.draw_on_host(1 if shared else BATCH, draws, draw)
         needed, position = np.unique(self._history[index], return_inverse=True)
         # (B, To), where each frame's features are
         frames = upload(torch.from_numpy(position.reshape(len(index), -1)), self._device)
         with torch.no_grad():
             vision = self._see(needed, advance)  # (F, V)
             losses, observations = [], []
-            for start in range(0, len(index), BATCH):
-                part = slice(start, start + BATCH)
+            for part, share in _shares(first, len(index), total):
                 batch = self._windows.gather(index[part], images=False)
                 actions, proprio = normalise(self._normalizer, batch, self._device, self._domain)
                 domain = batch.domain if self._domain is None else torch.full_like(batch.domain, self._domain)
@@ -109,7 +110,7 @@ class WindowMeasurer:
                 encoding = policy.encoder.join(vision[frames[part]], proprio, source)
                 if shared:
                     draw = generator(*seed)  # the same noise for every part
-                noise, timesteps = policy.draw_noise(len(actions), draws, draw, shared=shared)
+                noise, timesteps = policy.draw_noise(len(actions), draws, draw, shared=shared, share=share)
                 loss = policy.per_sample_loss(encoding.observation, actions, noise, timesteps)
                 losses.append(loss.mean(dim=0))
                 observations.append(encoding.observation)
@@ -133,6 +134,21 @@ class WindowMeasurer:
             if advance is not None:
                 advance(len(batch))
         return torch.cat(features)
+
+
+def _shares(first: int, count: int, total: int) -> Iterator[tuple[slice, Share]]:
+    """The batches of ``count`` rows from row ``first`` of ``total`` on: which of the rows, and their place in
+    the batch that they would have if all rows were measured.
+    """
+    start = first
+    while start < first + count:
+        block = start - start % BATCH
+        end = min(block + BATCH, first + count)
+        yield (
+            slice(start - first, end - first),
+            Share(start - block, end - start, min(BATCH, total - block)),
+        )
+        start = end
 
 
 def of_source(domain: Tensor, target: int | None) -> Tensor:

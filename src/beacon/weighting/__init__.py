@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from beacon.weighting.objective import ObjectiveTerms, Strengths, objective_terms
     from beacon.weighting.problem import WeightProblem, Weights
     from beacon.weighting.reweighter import RefreshReport, Reweighter, WeightingWarning
+    from beacon.weighting.shard import Shard
     from beacon.weighting.solvers import SOLVERS, Minimiser, Solver, Steps
     from beacon.weighting.solvers.minimiser import ConvexSolution, minimise
     from beacon.weighting.solvers.projection import (
@@ -68,6 +69,7 @@ _HOMES = {
     "RefreshInputs": "inputs",
     "RefreshReport": "reweighter",
     "Reweighter": "reweighter",
+    "Shard": "shard",
     "Solver": "solvers",
     "Steps": "solvers",
     "Strengths": "objective",
@@ -108,6 +110,7 @@ __all__ = [
     "RefreshInputs",
     "RefreshReport",
     "Reweighter",
+    "Shard",
     "Solver",
     "Steps",
     "Strengths",

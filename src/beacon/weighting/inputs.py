@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from beacon.weighting.shard import WHOLE, Shard
 from beacon.weighting.validation import Ids, Vector
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ class RefreshInputs:
     """Everything an estimator or a check may look at; what the caller did not provide is None.
 
     m source samples, n target samples, embeddings of D features, action chunks of A numbers. Samples of a
-    demonstration are in the order of time.
+    demonstration are in the order of time. Tensors may be views of what the caller has: they are not to be
+    changed.
+
+    Where several processes refresh together, ``source`` and ``source_actions`` are the rows of this one's
+    `shard`; everything else is of all samples. Who does not say that it `shards` gets all rows, see `whole`.
     """
 
     source: torch.Tensor | None  # (m, D) float32
@@ -39,6 +44,7 @@ class RefreshInputs:
     target_actions: torch.Tensor | None = None  # (n, A)
     seed: int = 0  # another one at every refresh
     progress: float = 1.0  # 0 at the first refresh of the run, 1 at the last
+    shard: Shard = WHOLE  # of the source samples
 
     def embeddings(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Source and target embeddings, or an error that names what is missing."""
@@ -57,6 +63,36 @@ class RefreshInputs:
         if self.source_episodes is None or self.target_episodes is None:
             raise ValueError("episodes: this estimator or check needs the demonstration id of every sample")
         return self.source_episodes, self.target_episodes
+
+    def rows_of(self, own: torch.Tensor, index: Ids) -> torch.Tensor:
+        """Rows of a table of the source samples, of which this process has its own, wherever they are.
+
+        Args:
+            own: the own rows, such as ``source``.
+            index: which of all m.
+        """
+        import torch
+
+        if self.shard.is_whole:
+            return own[torch.from_numpy(index).to(own.device)]
+        order = np.argsort(index, kind="stable")
+        mine = index[order][self.shard.part(index[order])] - self.shard.start
+        found = self.shard.gather(own[torch.from_numpy(mine).to(own.device)])
+        rows = torch.empty_like(found)
+        rows[torch.from_numpy(order).to(own.device)] = found
+        return rows
+
+    def together(self, own: torch.Tensor) -> Vector:
+        """One number per source sample, of which this process has computed its own."""
+        return np.asarray(self.shard.gather(own).cpu().numpy(), np.float64)
+
+    def whole(self) -> RefreshInputs:
+        """The same with the rows of all processes in each of them."""
+        if self.shard.is_whole:
+            return self
+        tables = (self.source, self.source_actions)
+        source, actions = (None if table is None else self.shard.gather(table) for table in tables)
+        return replace(self, source=source, source_actions=actions, shard=WHOLE)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from beacon.weighting.shard import WHOLE, Shard
 from beacon.weighting.validation import Ids, Vector
 
 TARGET = -1  # in a vector of source-domain ids: this sample belongs to the target
@@ -94,12 +95,14 @@ def weight_gradient(q: Vector, costs: Vector, p0: Vector, strengths: Strengths) 
     return gradient
 
 
-def capacity_push(q: Vector, strengths: Strengths, capacity: float) -> tuple[float, float]:
+def capacity_push(
+    q: Vector, strengths: Strengths, capacity: float, shard: Shard = WHOLE
+) -> tuple[float, float]:
     """The subgradient of γ‖q‖_∞ R(θ): the largest weight, and what each sample that has it gets, evenly."""
     if strengths.gamma * capacity == 0.0:
         return math.nan, 0.0
-    largest = float(q.max())
-    return largest, strengths.gamma * capacity / int(np.count_nonzero(q == largest))
+    largest = shard.largest(float(q.max(initial=-math.inf)))
+    return largest, strengths.gamma * capacity / int(shard.totals(np.count_nonzero(q == largest))[0])
 
 
 def domain_data_gradient(q_tilde: Vector, gradient: Vector, source: Ids, count: int) -> Vector:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from beacon.weighting.objective import TARGET, Strengths
+from beacon.weighting.shard import WHOLE, Shard
 from beacon.weighting.validation import Ids, Vector
 
 
@@ -28,6 +29,7 @@ class WeightProblem:
             several that are treated as one.
         domains: number K of source domains.
         w_min: smallest domain weight.
+        shard: where several processes solve together: whose samples the arrays hold; the budget is of all.
     """
 
     costs: Vector
@@ -40,6 +42,13 @@ class WeightProblem:
     source: Ids | None = None
     domains: int = 1
     w_min: float = 0.0
+    shard: Shard = WHOLE
+
+    def part(self, shard: Shard) -> WeightProblem:
+        """What one of several processes solves of this problem."""
+        rows = shard.rows
+        costs, p0, lower, upper = (v[rows] for v in (self.costs, self.p0, self.lower, self.upper))
+        return replace(self, costs=costs, p0=p0, lower=lower, upper=upper, shard=shard)
 
     def members(self, domain: int) -> Ids:
         """Indices of the samples of a source domain."""

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from beacon.weighting.asking import ask, build_check, choose_estimator
 from beacon.weighting.checks import BuiltCheck, Check, NeighborActionCheck
 from beacon.weighting.config import RECOMMENDED_WEIGHTING, WeightingConfig
-from beacon.weighting.discrepancy import DISCREPANCIES, KNN, Discrepancy, Estimator, KNNRelative
+from beacon.weighting.discrepancy import Discrepancy, Estimator, KNNRelative
 from beacon.weighting.inputs import Label, PerSample
 from beacon.weighting.legacy import configure, translate_legacy_options
 from beacon.weighting.objective import ObjectiveTerms, Strengths, objective_terms
-from beacon.weighting.problem import WeightProblem
+from beacon.weighting.problem import WeightProblem, Weights
 from beacon.weighting.samples import Samples
+from beacon.weighting.shard import WHOLE, Shard
 from beacon.weighting.state import WeightState
 from beacon.weighting.validation import Vector, finite_matrix, finite_vector, non_negative_vector
 from beacon.weighting.view import WeightView
@@ -47,6 +49,7 @@ class Reweighter(WeightView):
     Before the first refresh all samples weigh the same, budget/N.
 
     >>> import numpy as np
+    >>> from beacon.weighting import KNN
     >>> domains = ["sim"] * 6 + ["real"] * 2
     >>> rw = Reweighter(domains=domains, target="real", planned_refreshes=10, discrepancy=KNN(k=1))
     >>> features = np.array([[0.0], [0.1], [0.2], [5.0], [6.0], [7.0], [0.0], [0.3]])
@@ -66,6 +69,8 @@ class Reweighter(WeightView):
         planned_refreshes: how many there will be in the run (paper: 600). ``Steps(eta_q="auto")`` scales its
             steps by it, and what is known beforehand gives way to what is learned.
         seed: makes everything that is drawn at random repeatable.
+        shard: where several processes refresh together: the samples whose embeddings and action chunks this
+            one has; by default all.
         options: single fields of the config, such as ``alpha=0.4``.
     """
 
@@ -81,6 +86,7 @@ class Reweighter(WeightView):
         p0: Any = None,
         planned_refreshes: int = 600,
         seed: int = 0,
+        shard: Shard | None = None,
         **options: Any,
     ) -> None:
         options, discrepancy, planned_refreshes = translate_legacy_options(
@@ -89,13 +95,14 @@ class Reweighter(WeightView):
         if isinstance(p0, str):
             options["p0"], p0 = p0, None
         self.config = configure(config or WeightingConfig(), options)
-        self._estimator, self._strength = _estimator(discrepancy)
-        self._checks = [built for check in checks if (built := _built(check)) is not None]
+        self._estimator, self._strength = choose_estimator(discrepancy)
+        self._checks = [built for check in checks if (built := build_check(check)) is not None]
         if not isinstance(planned_refreshes, int | np.integer) or planned_refreshes < 1:
             raise ValueError(
                 f"planned_refreshes: must be a whole number of at least 1, got {planned_refreshes!r}"
             )
         self.planned_refreshes, self._seed = planned_refreshes, seed
+        self._shard = shard or WHOLE
         self._samples = Samples.read(domains, target, episodes)
         self._on_target = self._samples.on_target
         if self.config.granularity == "demo" and self._samples.episodes is None:
@@ -143,8 +150,9 @@ class Reweighter(WeightView):
 
         Args:
             losses: ℓ, one finite number per sample, at the present policy, between 0 and about 1.
-            embeddings: one row of features per sample, for the discrepancy estimators that look at them.
-            actions: one action chunk per sample, for those that look at labels.
+            embeddings: one row of features per sample, for the discrepancy estimators that look at them; of
+                the own shard alone, where there are several.
+            actions: one action chunk per sample, for those that look at labels; of the own shard alone.
             discrepancies: d, one number per sample (of target samples ignored), in place of estimator and
                 checks.
             capacity: R(θ) = ½‖θ‖² over the policy's parameters.
@@ -167,9 +175,7 @@ class Reweighter(WeightView):
                 f"{seen_d.max():.3g}, they overflow; divide them (loss_scale=...)"
             )
         problem = self._problem(costs, float(capacity))
-        weights = self.config.solver.solve(
-            problem, self._state.weights, self.refresh_count, self.planned_refreshes
-        )
+        weights = self._solve(problem)
         w = weights.w if self._two_level else None
         logged = replace(self._strengths, gamma=self._gamma)
         terms = objective_terms(weights.q, seen_losses, seen_d, problem.p0, logged, float(capacity), w)
@@ -177,6 +183,16 @@ class Reweighter(WeightView):
         self._warn(seen_losses)
         mean = float(d[~self._on_target].mean())
         return RefreshReport(self.refresh_count, terms, weights.shift, mean, diagnostics)
+
+    def _solve(self, problem: WeightProblem) -> Weights:
+        """New weights; several processes find those of their own samples each, where the solver can."""
+        solver, now, shard = self.config.solver, self._state.weights, self._shard
+        planned = (self.refresh_count, self.planned_refreshes)
+        if shard.is_whole or not solver.shards or self._two_level:
+            return solver.solve(problem, now, *planned)
+        own = replace(now, q=now.q[shard.rows], q_tilde=now.q_tilde[shard.rows])
+        found = solver.solve(problem.part(shard), own, *planned)
+        return replace(now, q=shard.gather_array(found.q), shift=found.shift)
 
     def _problem(self, costs: Vector, capacity: float) -> WeightProblem:
         return WeightProblem(
@@ -201,16 +217,17 @@ class Reweighter(WeightView):
             d = non_negative_vector("discrepancies", given, size).copy()
             d[on_target] = 0.0
             return self._state.base, d, {}
-        features = None if embeddings is None else finite_matrix("embeddings", embeddings, size)
-        chunks = None if actions is None else finite_matrix("actions", actions, size)
+        own = len(range(size)[self._shard.rows])
+        features = None if embeddings is None else finite_matrix("embeddings", embeddings, own)
+        chunks = None if actions is None else finite_matrix("actions", actions, own)
         if features is not None and chunks is not None:
             chunks = chunks.to(features.device)  # where what looks at both is computed
         seed = self._seed * 1_000_003 + self.refresh_count
-        inputs = self._samples.split(features, chunks, seed, self._progress)
+        inputs = self._samples.split(features, chunks, seed, self._progress, self._shard)
         base = self._state.base
         diagnostics: dict[str, float] = {}
         if base is None:
-            answer = PerSample.of(self._estimator(inputs))
+            answer = PerSample.of(ask(self._estimator, inputs))
             values = non_negative_vector("discrepancy", answer.values, int((~on_target).sum()))
             diagnostics |= answer.diagnostics
             if getattr(self._estimator, "once", False):
@@ -218,7 +235,7 @@ class Reweighter(WeightView):
         else:
             values = base
         for check in self._checks:
-            factors = check(inputs)
+            factors = PerSample.of(ask(check, inputs))
             values = values * non_negative_vector("factors of a check", factors.values, len(values))
             diagnostics |= factors.diagnostics
         d = np.zeros(size)
@@ -312,25 +329,3 @@ class Reweighter(WeightView):
             "budget": (1.0, self.config.alpha),
         }[self.config.p0]
         return np.where(self._on_target, on_target, off_target)
-
-
-def _estimator(choice: str | Discrepancy | Estimator | None) -> tuple[Estimator, float]:
-    """The estimator that was chosen, and its λ_d where none is given."""
-    chosen: Any = KNN() if choice is None else choice
-    if isinstance(chosen, str):
-        if chosen not in DISCREPANCIES:
-            names = ", ".join(DISCREPANCIES)
-            raise ValueError(f"discrepancy: unknown {chosen!r}; choose one of {names}, or a callable")
-        chosen = DISCREPANCIES[chosen]()
-    if not callable(chosen) or isinstance(chosen, type):
-        raise ValueError(f"discrepancy: must be a name, a Discrepancy or a callable, got {chosen!r}")
-    strength = float(getattr(chosen, "default_strength", Discrepancy.default_strength))
-    return (chosen.build(None) if isinstance(chosen, Discrepancy) else chosen), strength
-
-
-def _built(check: Check | BuiltCheck) -> BuiltCheck | None:
-    if isinstance(check, Check):
-        return check.build(None)
-    if not callable(check) or isinstance(check, type):
-        raise ValueError(f"checks: must be checks such as NeighborActionCheck(), got {check!r}")
-    return check

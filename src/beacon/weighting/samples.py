@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from beacon.weighting.inputs import Label, RefreshInputs
 from beacon.weighting.objective import TARGET
+from beacon.weighting.shard import Shard
 from beacon.weighting.validation import Ids, Mask, Vector, number_episodes, to_numpy
 
 
@@ -65,27 +66,55 @@ class Samples:
         return np.frombuffer(digest, dtype=np.uint8).copy()
 
     def split(
-        self, embeddings: torch.Tensor | None, actions: torch.Tensor | None, seed: int, progress: float
+        self,
+        embeddings: torch.Tensor | None,
+        actions: torch.Tensor | None,
+        seed: int,
+        progress: float,
+        shard: Shard,
     ) -> RefreshInputs:
-        """What a discrepancy estimator gets to see of these features and action chunks."""
+        """What a discrepancy estimator gets to see of the features and chunks of a shard."""
         target, source = self.on_target, ~self.on_target
+        own_target, own_source = target[shard.rows], source[shard.rows]
         return RefreshInputs(
-            source=_rows(embeddings, source),
-            target=_rows(embeddings, target),
-            source_domains=self.source[source],
+            source=_rows(embeddings, own_source),
+            target=_everywhere(_rows(embeddings, own_target), shard),
+            source_domains=self.source[_as_slice(source)],
             source_labels=self.source_labels,
             target_label=self.target_label,
-            source_episodes=None if self.episodes is None else self.episodes[source],
-            target_episodes=None if self.episodes is None else self.episodes[target],
-            source_actions=_rows(actions, source),
-            target_actions=_rows(actions, target),
+            source_episodes=None if self.episodes is None else self.episodes[_as_slice(source)],
+            target_episodes=None if self.episodes is None else self.episodes[_as_slice(target)],
+            source_actions=_rows(actions, own_source),
+            target_actions=_everywhere(_rows(actions, own_target), shard),
             seed=seed,
             progress=progress,
+            shard=self._of_source(shard),
         )
+
+    def _of_source(self, shard: Shard) -> Shard:
+        """The same share, counted among the source samples."""
+        if shard.is_whole:
+            return shard
+        source = ~self.on_target
+        start = int(np.count_nonzero(source[: shard.start]))
+        return replace(shard, start=start, stop=start + int(np.count_nonzero(source[shard.rows])))
+
+
+def _as_slice(chosen: Mask) -> slice | Mask:
+    """What chooses the same rows, without a copy where they follow each other."""
+    count, first = int(np.count_nonzero(chosen)), int(np.argmax(chosen)) if chosen.size else 0
+    return slice(first, first + count) if chosen[first : first + count].all() else chosen
 
 
 def _rows(matrix: torch.Tensor | None, chosen: Mask) -> torch.Tensor | None:
-    return None if matrix is None else matrix[torch.from_numpy(chosen).to(matrix.device)]
+    if matrix is None:
+        return None
+    rows = _as_slice(chosen)
+    return matrix[rows] if isinstance(rows, slice) else matrix[torch.from_numpy(rows).to(matrix.device)]
+
+
+def _everywhere(rows: torch.Tensor | None, shard: Shard) -> torch.Tensor | None:
+    return None if rows is None else shard.gather(rows)
 
 
 def _number_domains(domains: Any, target: Label) -> tuple[tuple[Label, ...], Ids]:

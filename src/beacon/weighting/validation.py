@@ -98,8 +98,9 @@ def finite_matrix(name: str, value: Any, rows: int) -> torch.Tensor:
     tensor = tensor.reshape(rows, -1).to(torch.float32)
     if tensor.shape[1] == 0:
         raise ValueError(f"{name}: the rows have no features, shape {tuple(tensor.shape)}")
-    # A sum is finite only if all its parts are: one cheap pass in the common case.
-    if not torch.isfinite(tensor.sum(dtype=torch.float64)):
+    # A sum is finite only if all its parts are: one cheap pass in the common case. In float32, because for
+    # another type torch copies the whole; what overflows is looked at closely.
+    if not torch.isfinite(tensor.sum()):
         bad = ~torch.isfinite(tensor).all(dim=1)
         if bad.any():
             raise ValueError(f"{name}[{int(bad.nonzero()[0])}] is not finite; {_count(int(bad.sum()))}")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from beacon.weighting import BudgetWarning, project_budget, project_budget_bisection, project_simplex
 from beacon.weighting.chunks import CHUNK
-from beacon.weighting.solvers.projection import SORTABLE
+from beacon.weighting.solvers.breakpoints import SORTABLE
 
 Problem = tuple[NDArray[np.float64], float, NDArray[np.float64], NDArray[np.float64]]
 EXACT = {"solver": cp.CLARABEL, "tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12}

@@ -73,6 +73,7 @@ class PolicyDiscrepancy:
     """One number per source domain, found once."""
 
     once = True
+    shards = True  # it looks at windows itself
 
     def __init__(self, options: LocalizedDiscrepancy, context: MethodContext) -> None:
         self.options, self.context = options, context

@@ -28,7 +28,9 @@ KEPT = ("losses", "embeddings", "epoch")  # of recent measurements
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Losses (N,) and embeddings (N, F) of all windows, and how many windows were computed for it."""
+    """Losses (N,) and embeddings (N, F) of all windows of this process's shard, and how many windows were
+    computed for it in all processes.
+    """
 
     losses: Tensor
     embeddings: Tensor
@@ -113,12 +115,12 @@ class _Sweep(BuiltMeasurement):
 
     def at(self, epoch: int) -> Measured:
         everything = np.arange(len(self._context.windows))
-        measured = self._context.measure(everything, self._options.draws, epoch)
+        measured = self._context.measure_own(everything, self._options.draws, epoch)
         return Measured(measured.losses, choose_features(measured, self._features), len(everything))
 
 
 class RecentMeasurements(BuiltMeasurement):
-    """The last loss and embedding that was computed of every window, and when.
+    """The last loss and embedding that was computed of every window of this process's shard, and when.
 
     Losses and embeddings stay on the device of the policy until a refresh asks for them.
     """
@@ -126,8 +128,9 @@ class RecentMeasurements(BuiltMeasurement):
     def __init__(self, options: ReuseGradientSteps, context: MethodContext, features: Features) -> None:
         self._options, self._context, self._features = options, context, features
         self.epoch: NDArray[np.int64] = np.full(len(context.windows), -1)
-        self._losses: Tensor | None = None  # (N,) float32
-        self._embeddings: Tensor | None = None  # (N, F) float32
+        self._own = range(len(context.windows))[context.shard.rows]
+        self._losses: Tensor | None = None  # (own,) float32
+        self._embeddings: Tensor | None = None  # (own, F) float32
 
     def observe(self, index: Indices, encoding: Encoding, losses: Tensor, epoch: int) -> None:
         """Remember what was computed of these windows."""
@@ -140,8 +143,10 @@ class RecentMeasurements(BuiltMeasurement):
         """What is remembered, after computing what is too old or was never seen."""
         stale = np.flatnonzero(self.epoch < max(epoch - self._options.max_age, 0))
         if len(stale):
-            measured = self._context.measure(stale, self._options.draws, epoch)
-            self._keep(stale, measured.losses, choose_features(measured, self._features), epoch)
+            measured = self._context.measure_own(stale, self._options.draws, epoch)
+            own = stale[self._context.shard.part(stale)]
+            self._keep(own, measured.losses, choose_features(measured, self._features), epoch)
+            self.epoch[stale] = epoch
         assert self._losses is not None and self._embeddings is not None
         return Measured(self._losses, self._embeddings, len(stale))
 
@@ -149,11 +154,12 @@ class RecentMeasurements(BuiltMeasurement):
         import torch
 
         if self._losses is None or self._embeddings is None:
-            size = len(self.epoch)
-            self._losses = torch.zeros(size, device=losses.device)
-            self._embeddings = torch.zeros(size, embeddings.shape[1], device=losses.device)
+            self._losses = torch.zeros(len(self._own), device=losses.device)
+            self._embeddings = torch.zeros(len(self._own), embeddings.shape[1], device=losses.device)
         # Of a window that comes twice in a mini-batch the last one must win, on every device.
         windows, from_end = np.unique(index[::-1], return_index=True)
+        kept = (windows >= self._own.start) & (windows < self._own.stop)
+        windows, from_end = windows[kept] - self._own.start, from_end[kept]
         device = self._losses.device
         rows = upload(torch.from_numpy(windows), device)
         last = upload(torch.from_numpy(len(index) - 1 - from_end), losses.device)
@@ -162,11 +168,16 @@ class RecentMeasurements(BuiltMeasurement):
         self.epoch[index] = epoch
 
     def state_dict(self) -> State:
-        """Everything that is remembered, as arrays; nothing before the first."""
+        """Everything that is remembered by all processes, as arrays; nothing before the first, and nothing in
+        any but the first process.
+        """
         if self._losses is None or self._embeddings is None:
             return {}
-        kept = (self._losses.cpu().numpy(), self._embeddings.cpu().numpy(), self.epoch)
-        return {name: array.copy() for name, array in zip(KEPT, kept, strict=True)}
+        collected = [self._context.shard.collect(part) for part in (self._losses, self._embeddings)]
+        kept = [part.cpu().numpy() for part in collected if part is not None]
+        if not kept:  # another process writes
+            return {}
+        return {name: array.copy() for name, array in zip(KEPT, [*kept, self.epoch], strict=True)}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take up a state of `state_dict`, to the bit."""
@@ -181,7 +192,8 @@ class RecentMeasurements(BuiltMeasurement):
         size = len(self.epoch)
         if losses.shape != (size,) or epoch.shape != (size,) or embeddings.shape[:1] != (size,):
             raise UserError(f"the checkpoint belongs to other data: of {losses.size} windows, not {size}")
-        self._losses, self._embeddings = torch.from_numpy(losses), torch.from_numpy(embeddings)
+        rows = self._context.shard.rows
+        self._losses, self._embeddings = torch.from_numpy(losses[rows]), torch.from_numpy(embeddings[rows])
         self.epoch = epoch
 
 

@@ -101,6 +101,7 @@ class Beacon(Method):
                 ),
                 planned_refreshes=options.refresh_count(context.epochs) + (self._prior is not None),
                 seed=context.seed,
+                shard=context.shard,
                 discrepancy=options.discrepancy.build(context),
                 checks=checks,
             )
@@ -160,7 +161,7 @@ class Beacon(Method):
         if not self.options.refreshes_before(epoch):
             return None
         measured = self._measurement.at(epoch)
-        losses = measured.losses.double().cpu().numpy()
+        losses = self.context.shard.gather(measured.losses).double().cpu().numpy()
         report = self.reweighter.refresh(
             losses=self._signal(losses),
             embeddings=measured.embeddings,
@@ -189,12 +190,13 @@ class Beacon(Method):
         )
 
     def _action_chunks(self) -> Tensor | None:
-        """All action chunks, (N, horizon, A), where a part looks at labels."""
+        """The action chunks of this process's shard, (N, horizon, A), where a part looks at labels."""
         options: BeaconOptions = self.options
         needs = options.discrepancy.needs.union(*(check.needs for check in options.checks))
         if "actions" not in needs:
             return None
-        return self.context.windows.gather(np.arange(len(self.context.windows)), images=False).actions
+        own = np.arange(len(self.context.windows))[self.context.shard.rows]
+        return self.context.windows.gather(own, images=False).actions
 
     def _scalars(self, report: RefreshReport) -> dict[str, float]:
         rw, context = self.reweighter, self.context

@@ -22,9 +22,11 @@ class BuiltCheck:
     Args:
         prior: (m,) factors that the data alone give, before anything is learned; None where only the learned
             embeddings can tell. A run of the minimiser starts from the product of all priors.
+        shards: can do with the rows of its own process; see `RefreshInputs`.
     """
 
     prior: Vector | None = None
+    shards: ClassVar[bool] = False
 
     def __call__(self, inputs: RefreshInputs) -> PerSample:
         """Factors of at least one, (m,), one per source sample."""

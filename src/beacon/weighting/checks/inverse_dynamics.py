@@ -88,6 +88,8 @@ class InverseDynamicsCheck(Check):
 class _InverseDynamics(BuiltCheck):
     prior: Vector  # (m,)
 
+    shards: ClassVar[bool] = True
+
     def __call__(self, inputs: RefreshInputs) -> PerSample:
         return PerSample(self.prior, {"inverse_dynamics": float(self.prior.mean())})
 

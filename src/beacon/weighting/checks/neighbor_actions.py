@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import torch
 
     from beacon.data.context import DataContext
-    from beacon.weighting.discrepancy.neighbors import Neighbors
 
 ROWS = 1024  # windows whose neighbours' chunks are in memory together
 
@@ -76,6 +75,8 @@ class _NeighborActions(BuiltCheck):
     options: NeighborActionCheck
     prior: Vector | None
 
+    shards: ClassVar[bool] = True
+
     def __call__(self, inputs: RefreshInputs) -> PerSample:
         factors = disagreement_factors(inputs, self.options)
         if self.prior is not None:
@@ -110,57 +111,86 @@ def disagreement_factors(inputs: RefreshInputs, options: NeighborActionCheck) ->
     """How much more than usual the demonstration of each source sample differs from its neighbours, (m,)."""
     import torch
 
-    from beacon.weighting.discrepancy.neighbors import nearest
-
-    source, target = inputs.embeddings()
-    own, others = (chunks.flatten(1) for chunks in inputs.actions())
-    episodes, target_episodes = inputs.episodes()
-    points, answers = torch.cat([source, target]), torch.cat([own, others])
-    # Source and target may have numbered their demonstrations alike.
-    groups = np.concatenate([episodes, target_episodes + int(episodes.max()) + 1])
-    if len(points) > options.pool:
-        drawn = np.sort(np.random.default_rng(inputs.seed).permutation(len(points))[: options.pool])
-        points, answers, groups = points[drawn], answers[drawn], groups[drawn]
-    neighbors = nearest(source, points, options.k, episodes, groups)
+    episodes, _ = inputs.episodes()
+    own = inputs.actions()[0].flatten(1)
+    rows = slice(inputs.shard.start, inputs.shard.start + len(own))
+    pool = _Pool.draw(inputs, options.pool)
+    voters = _voters(inputs, pool, options.k, episodes[rows])
     phase = _phases(episodes, options.phases).to(own.device)
-    common = _common(neighbors, answers, own, phase, options)
+    totals = own.new_zeros(options.phases, own.shape[1])
+    for part, squares in _squares(voters, pool.answers, own):
+        totals.index_add_(0, phase[rows][part], squares)
+    common = _common(inputs.shard.sum(totals), phase, options)
     unusual = torch.empty(len(own), dtype=torch.float64, device=own.device)
-    for rows, squares in _squares(neighbors, answers, own):
-        unusual[rows] = (squares / common[phase[rows]]).mean(dim=1).double()
-    return _relative_to_usual(unusual.cpu().numpy(), episodes, options)
+    for part, squares in _squares(voters, pool.answers, own):
+        unusual[part] = (squares / common[phase[rows][part]]).mean(dim=1).double()
+    return _relative_to_usual(inputs.together(unusual), episodes, options)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """The samples among which neighbours are searched: embeddings, action chunks, demonstrations."""
+
+    points: torch.Tensor
+    answers: torch.Tensor
+    groups: Ids
+
+    @classmethod
+    def draw(cls, inputs: RefreshInputs, most: int) -> _Pool:
+        """Of source and target, at random where there are more than ``most``."""
+        import torch
+
+        source, target = inputs.embeddings()
+        own, others = (chunks.flatten(1) for chunks in inputs.actions())
+        episodes, target_episodes = inputs.episodes()
+        total = len(episodes) + len(target)
+        drawn = np.arange(total)
+        if total > most:
+            drawn = np.sort(np.random.default_rng(inputs.seed).permutation(total)[:most])
+        of_source, of_target = drawn[drawn < len(episodes)], drawn[drawn >= len(episodes)] - len(episodes)
+        chosen = torch.from_numpy(of_target).to(target.device)
+        return cls(
+            torch.cat([inputs.rows_of(source, of_source), target[chosen]]),
+            torch.cat([inputs.rows_of(own, of_source), others[chosen]]),
+            # Source and target may have numbered their demonstrations alike.
+            np.concatenate([episodes[of_source], target_episodes[of_target] + int(episodes.max()) + 1]),
+        )
+
+
+def _voters(inputs: RefreshInputs, pool: _Pool, k: int, episodes: Ids) -> torch.Tensor:
+    """The own source samples' neighbours in the pool, (rows, k) int32; −1 where there are too few."""
+    import torch
+
+    from beacon.weighting.discrepancy.neighbors import nearest_by_parts
+
+    source, _ = inputs.embeddings()
+    voters = torch.empty(len(source), min(k, len(pool.points)), dtype=torch.int32, device=source.device)
+    for part, found in nearest_by_parts(source, pool.points, k, None, episodes, pool.groups):
+        voters[part] = torch.where(torch.isfinite(found.distances), found.indices, -1).int()
+    return voters
 
 
 def _squares(
-    neighbors: Neighbors, answers: torch.Tensor, own: torch.Tensor
+    voters: torch.Tensor, answers: torch.Tensor, own: torch.Tensor
 ) -> Iterator[tuple[slice, torch.Tensor]]:
     """Squared differences of chunks from their neighbours' mean, (rows, A) at a time; 0 without
     neighbours.
     """
-    import torch
-
-    known = torch.isfinite(neighbors.distances)
     for start in range(0, len(own), ROWS):
         part = slice(start, start + ROWS)
-        votes = known[part].to(own.dtype).unsqueeze(-1)  # (rows, k, 1)
-        mean = (answers[neighbors.indices[part]] * votes).sum(dim=1) / votes.sum(dim=1).clamp_min(1.0)
-        yield part, (mean - own[part]).square() * known[part].any(dim=1, keepdim=True)
+        known = voters[part] >= 0
+        votes = known.to(own.dtype).unsqueeze(-1)  # (rows, k, 1)
+        chunks = answers[voters[part].clamp_min(0).long()]
+        mean = (chunks * votes).sum(dim=1) / votes.sum(dim=1).clamp_min(1.0)
+        yield part, (mean - own[part]).square() * known.any(dim=1, keepdim=True)
 
 
-def _common(
-    neighbors: Neighbors,
-    answers: torch.Tensor,
-    own: torch.Tensor,
-    phase: torch.Tensor,
-    options: NeighborActionCheck,
-) -> torch.Tensor:
-    """Squared differences that are common at every phase, (phases, A)."""
+def _common(totals: torch.Tensor, phase: torch.Tensor, options: NeighborActionCheck) -> torch.Tensor:
+    """Squared differences that are common at every phase, (phases, A), from their sums."""
     import torch
 
-    totals = own.new_zeros(options.phases, own.shape[1])
-    for rows, squares in _squares(neighbors, answers, own):
-        totals.index_add_(0, phase[rows], squares)
     counts = torch.bincount(phase, minlength=options.phases).clamp_min(1).unsqueeze(1)
-    return totals / counts + options.floor * totals.sum(dim=0) / len(own) + 1e-12
+    return totals / counts + options.floor * totals.sum(dim=0) / len(phase) + 1e-12
 
 
 def _phases(episodes: Ids, phases: int) -> torch.Tensor:

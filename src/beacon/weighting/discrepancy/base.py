@@ -29,6 +29,7 @@ class Discrepancy(Part, registry=DISCREPANCIES):
 
     needs: ClassVar[frozenset[str]] = frozenset({"embeddings"})  # of "embeddings", "actions", "episodes"
     once: ClassVar[bool] = False  # asked once; the Reweighter keeps and saves the answer
+    shards: ClassVar[bool] = False  # can do with the rows of its own process; see `RefreshInputs`
     default_strength: ClassVar[float] = 0.1  # λ_d where none is given
 
     def build(self, context: Any) -> Estimator:

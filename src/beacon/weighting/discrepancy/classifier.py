@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from beacon.weighting.validation import Ids, Vector
 
 if TYPE_CHECKING:
     import torch
+
+Model = Callable[[NDArray[np.float64]], Vector]  # features (rows, D) -> how surely each is the target's
+ROWS = 1 << 14  # that are predicted together
 
 
 @DISCREPANCIES.register("classifier")
@@ -34,6 +38,8 @@ class DomainClassifier(Discrepancy):
     iterations: int = 200  # of lbfgs, at most
     standardize: bool = True  # features to zero mean and unit variance first
 
+    shards: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if self.folds < 0 or self.folds == 1:
             raise ValueError(f"folds: must be 0 or at least 2, got {self.folds}")
@@ -42,31 +48,39 @@ class DomainClassifier(Discrepancy):
 
     def __call__(self, inputs: RefreshInputs) -> PerSample:
         """The discrepancy of every source sample."""
+        import torch
         from sklearn.metrics import roc_auc_score
 
-        source, target = (_array(part) for part in inputs.embeddings())
+        own, target = inputs.embeddings()
+        m, n = len(inputs.source_domains), len(target)
         rng = np.random.default_rng(inputs.seed)
-        size = min(len(source), len(target))
-        chosen_source = rng.permutation(len(source))[:size]
-        chosen_target = rng.permutation(len(target))[:size]
-        everyone = np.concatenate([source, target])
-        fitted = np.concatenate([chosen_source, len(source) + chosen_target])  # rows of everyone
-        truth = np.repeat([0, 1], [len(source), len(target)])
-        if self.folds == 0:
-            posterior = self._fit(everyone[fitted], truth[fitted], everyone)
-        else:
-            fold_of = np.concatenate(self._assign_folds(inputs, len(source), len(target), rng))
-            posterior = np.empty(len(everyone))
-            for fold in range(fold_of.max() + 1):
-                train, test = fitted[fold_of[fitted] != fold], fold_of == fold
-                posterior[test] = self._fit(everyone[train], truth[train], everyone[test])
+        size = min(m, n)
+        of_source, of_target = rng.permutation(m)[:size], rng.permutation(n)[:size]
+        features = np.concatenate(
+            [_array(inputs.rows_of(own, of_source)), _array(_chosen(target, of_target))]
+        )
+        fitted = np.concatenate([of_source, m + of_target])  # targets are numbered behind the source
+        truth = np.repeat([0, 1], [m, n])
+        folds = np.zeros(m + n, np.int64)
+        if self.folds:
+            folds = np.concatenate(self._assign_folds(inputs, m, n, rng))
+        own_folds = folds[:m][inputs.shard.rows]
+        posterior, scores = np.empty(m + n), torch.empty(len(own), dtype=torch.float64)
+        for fold in range(folds.max() + 1):
+            train = folds[fitted] != fold if self.folds else slice(None)
+            model = self._fit(features[train], truth[fitted[train]])
+            asking = np.flatnonzero(own_folds == fold)
+            scores[torch.from_numpy(asking)] = _predict(model, own, asking)
+            asking = np.flatnonzero(folds[m:] == fold)
+            posterior[m + asking] = _predict(model, target, asking).numpy()
+        posterior[:m] = inputs.together(scores)
         auc = float(roc_auc_score(truth, posterior))
         diagnostics = {
             "auc": auc,
             "separability": 2.0 * auc - 1.0,
             "auc_fitted": float(roc_auc_score(truth[fitted], posterior[fitted])),
         }
-        return PerSample(1.0 - posterior[: len(source)], diagnostics)
+        return PerSample(1.0 - posterior[:m], diagnostics)
 
     def _assign_folds(
         self, inputs: RefreshInputs, m: int, n: int, rng: np.random.Generator
@@ -82,17 +96,35 @@ class DomainClassifier(Discrepancy):
         folds = min(self.folds, smaller)
         return _spread_over(source, folds, rng), _spread_over(target, folds, rng)
 
-    def _fit(self, features: NDArray[np.float64], truth: Ids, queries: NDArray[np.float64]) -> Vector:
+    def _fit(self, features: NDArray[np.float64], truth: Ids) -> Model:
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
         if truth.min() == truth.max():  # a fold left only one domain to learn from
-            return np.full(len(queries), float(truth[0]))
+            return lambda queries: np.full(len(queries), float(truth[0]))
         model = LogisticRegression(C=self.inverse_penalty, solver="lbfgs", max_iter=self.iterations)
         if self.standardize:
             model = make_pipeline(StandardScaler(), model)
-        return np.asarray(model.fit(features, truth).predict_proba(queries)[:, 1])
+        model.fit(features, truth)
+        return lambda queries: np.asarray(model.predict_proba(queries)[:, 1])
+
+
+def _predict(model: Model, table: torch.Tensor, rows: Ids) -> torch.Tensor:
+    """How surely these rows are the target's, a part at a time: features as float64 are large."""
+    import torch
+
+    scores = torch.empty(len(rows), dtype=torch.float64)
+    for start in range(0, len(rows), ROWS):
+        part = slice(start, start + ROWS)
+        scores[part] = torch.from_numpy(model(_array(_chosen(table, rows[part]))))
+    return scores
+
+
+def _chosen(table: torch.Tensor, rows: Ids) -> torch.Tensor:
+    import torch
+
+    return table[torch.from_numpy(rows).to(table.device)]
 
 
 def _spread_over(groups: Ids, folds: int, rng: np.random.Generator) -> Ids:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class KNN(Discrepancy):
     # approximate, and faster than comparing with all of them; 0: never.
     index_beyond: int = field(default=0, metadata=OMIT_DEFAULT)
 
+    shards: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_neighbors(self.k, self.cap)
         if self.index_beyond < 0:
@@ -50,7 +53,7 @@ class KNN(Discrepancy):
     def __call__(self, inputs: RefreshInputs) -> PerSample:
         """The discrepancy of every source sample."""
         source, target = inputs.embeddings()
-        distances = self._nearest_targets(source, target).mean_distance()
+        distances = inputs.together(self._distances(source, target))
         spread = self._spread(inputs)
         diagnostics = {"target_spread": spread, "source_distance": float(distances.mean())}
         if spread < NO_SPREAD:
@@ -62,17 +65,28 @@ class KNN(Discrepancy):
                 stacklevel=2,
             )
             if spread < NO_SPREAD:
-                return PerSample(np.zeros(len(source)), diagnostics)
+                return PerSample(np.zeros(len(distances)), diagnostics)
         return PerSample(ratio(distances, spread, self.cap), diagnostics)
 
-    def _nearest_targets(self, source: torch.Tensor, target: torch.Tensor) -> Neighbors:
+    def _distances(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Mean distance of every source sample to its nearest targets."""
+        import torch
+
+        distances = torch.empty(len(source), dtype=torch.float64, device=source.device)
+        for part, neighbors in self._nearest_targets(source, target):
+            distances[part] = neighbors.mean_distance()
+        return distances
+
+    def _nearest_targets(
+        self, source: torch.Tensor, target: torch.Tensor
+    ) -> Iterator[tuple[slice, Neighbors]]:
         if 0 < self.index_beyond < len(target):
             from beacon.weighting.discrepancy.neighbor_index import nearest_by_index
 
             return nearest_by_index(source, target, self.k)
-        from beacon.weighting.discrepancy.neighbors import nearest
+        from beacon.weighting.discrepancy.neighbors import nearest_by_parts
 
-        return nearest(source, target, self.k, chunk_bytes=self.chunk_bytes)
+        return nearest_by_parts(source, target, self.k, chunk_bytes=self.chunk_bytes)
 
     def _spread(self, inputs: RefreshInputs) -> float:
         """Z, or zero where no target has another one to be compared with."""
@@ -85,7 +99,7 @@ class KNN(Discrepancy):
         own: Ids = np.arange(len(target))
         if self.exclude_same_demo:
             own = inputs.episodes()[1]
-        within = nearest(target, target, self.k, own, own, self.chunk_bytes).mean_distance()
+        within = nearest(target, target, self.k, own, own, self.chunk_bytes).mean_distance().cpu().numpy()
         within = within[np.isfinite(within)]  # inf: all targets are of this one's demonstration
         return float(within.mean()) if within.size else 0.0
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from beacon.devices import upload
 from beacon.weighting.discrepancy.knn import CHUNK_BYTES
-from beacon.weighting.validation import Ids, Vector
+from beacon.weighting.validation import Ids
 
 STRIPS = 4  # that a row of the table is folded into before the selection
 CANCELLATION = 1e-2  # a squared distance below this share of the squared norms is computed again, directly
@@ -20,16 +22,16 @@ class Neighbors(NamedTuple):
     distances: torch.Tensor  # (queries, k) float32
     indices: torch.Tensor  # (queries, k) int64
 
-    def mean_distance(self) -> Vector:
-        """Mean over the neighbours that exist, (queries,); inf where there is none."""
+    def mean_distance(self) -> torch.Tensor:
+        """Mean over the neighbours that exist, (queries,) float64; inf where there is none."""
         return masked_mean(self.distances, torch.isfinite(self.distances))
 
 
-def masked_mean(values: torch.Tensor, mask: torch.Tensor) -> Vector:
-    """Mean of every row over the true entries of its mask; inf for a row without any."""
+def masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Mean of every row over the true entries of its mask, float64; inf for a row without any."""
     total = torch.where(mask, values, 0.0).sum(dim=1, dtype=torch.float64)
     mean = total / mask.sum(dim=1)
-    return np.asarray(torch.where(mask.any(dim=1), mean, torch.inf).cpu().numpy())
+    return torch.where(mask.any(dim=1), mean, torch.inf)
 
 
 def nearest(
@@ -42,9 +44,6 @@ def nearest(
 ) -> Neighbors:
     """The k points nearest to every query; points of the query's own group are left out.
 
-    Distances come from ``‖a‖² + ‖b‖² − 2ab``, one matrix product; the chosen ones for which that
-    would cancel are computed again from the differences.
-
     Args:
         queries: (m, D) float32.
         points: (n, D) float32.
@@ -54,24 +53,56 @@ def nearest(
         chunk_bytes: bound of the distance table in memory.
     """
     k = min(k, len(points))
+    distances = torch.empty(len(queries), k, device=queries.device)
+    indices = torch.empty(len(queries), k, dtype=torch.int64, device=queries.device)
+    for part, found in nearest_by_parts(queries, points, k, None, query_groups, point_groups, chunk_bytes):
+        distances[part], indices[part] = found
+    return Neighbors(distances, indices)
+
+
+def nearest_by_parts(
+    queries: torch.Tensor,
+    points: torch.Tensor,
+    k: int,
+    rows: Ids | None = None,
+    query_groups: Ids | None = None,
+    point_groups: Ids | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[tuple[slice, Neighbors]]:
+    """As `nearest`, a part of the queries at a time: the neighbours of millions need not exist together.
+
+    Distances come from ``‖a‖² + ‖b‖² − 2ab``, one matrix product; the chosen ones for which that
+    would cancel are computed again from the differences.
+
+    Args:
+        queries: (M, D) float32.
+        points: (n, D) float32.
+        k: how many; at most n are found.
+        rows: (m,) which of the queries ask; None: all.
+        query_groups: (m,) ids of those that ask; together with ``point_groups`` (n,).
+        point_groups: (n,) ids.
+        chunk_bytes: bound of the distance table in memory.
+    """
+    k = min(k, len(points))
     centre = _centre(points)
     points = points if centre is None else points - centre
     point_norms = points.square().sum(dim=1)
     table = points.T.contiguous()
-    rows = max(1, chunk_bytes // (4 * max(1, len(points))))
-    distances = torch.empty(len(queries), k, device=queries.device)
-    indices = torch.empty(len(queries), k, dtype=torch.int64, device=queries.device)
+    step = max(1, chunk_bytes // (4 * max(1, len(points))))
+    count = len(queries) if rows is None else len(rows)
     # The same memory for all chunks: fresh pages for each would cost more than the selection.
-    scratch = torch.empty(min(rows, len(queries)), len(points), device=queries.device)
-    centred = None if centre is None else torch.empty_like(queries[: len(scratch)])
-    for start in range(0, len(queries), rows):
-        chunk = queries[start : start + rows]
+    scratch = torch.empty(min(step, count), len(points), device=queries.device)
+    centred = None if centre is None else queries.new_empty(len(scratch), queries.shape[1])
+    for start in range(0, count, step):
+        part = slice(start, min(start + step, count))
+        asking = part if rows is None else upload(torch.from_numpy(rows[part]), queries.device)
+        chunk = queries[asking]
         if centre is not None and centred is not None:
             chunk = torch.sub(chunk, centre, out=centred[: len(chunk)])
         # ‖b‖² − 2ab orders the points as the distance does; ‖a‖² is added for the chosen ones alone.
         scores = torch.addmm(point_norms, chunk, table, alpha=-2.0, out=scratch[: len(chunk)])
         if query_groups is not None and point_groups is not None:
-            _leave_out(scores, query_groups[start : start + rows], point_groups)
+            _leave_out(scores, query_groups[part], point_groups)
         score, index = smallest(scores, k)
         norms = torch.linalg.vector_norm(chunk, dim=1, keepdim=True).square_()
         squared = (score + norms).clamp_min_(0.0)
@@ -79,10 +110,8 @@ def nearest(
         if len(doubtful[0]):
             difference = chunk[doubtful[0]] - points[index[doubtful]]
             squared[doubtful] = difference.square().sum(dim=1)
-        distances[start : start + rows] = squared.sqrt()
-        indices[start : start + rows] = index
-    distances, order = distances.sort(dim=1)
-    return Neighbors(distances, indices.gather(1, order))
+        distances, order = squared.sqrt_().sort(dim=1)
+        yield part, Neighbors(distances, index.gather(1, order))
 
 
 def _centre(points: torch.Tensor) -> torch.Tensor | None:

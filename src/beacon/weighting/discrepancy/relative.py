@@ -31,8 +31,8 @@ NORMAL_MAD = 1.4826  # standard deviation of a normal distribution over its medi
 # (indices of source samples that ask, of source samples that answer or None for all targets,
 # whether to leave out the asking sample's own demonstration) -> one number per asking sample
 Measure = Callable[[Ids, Ids | None, bool], Vector]
-# What the neighbours of the asking samples say: (neighbours, asking, answering or None) -> as above
-Summary = Callable[["Neighbors", Ids, Ids | None], Vector]
+# What the neighbours of some asking samples say: (neighbours, rows of the own source) -> one number each
+Summary = Callable[["Neighbors", Ids], "torch.Tensor"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class _Relative(Discrepancy):
     chunk_bytes: int = CHUNK_BYTES  # bound of the distance table in memory
 
     needs: ClassVar[frozenset[str]] = frozenset({"embeddings", "episodes"})
+    shards: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_neighbors(self.k, self.cap)
@@ -60,17 +61,14 @@ class _Relative(Discrepancy):
 
     def __call__(self, inputs: RefreshInputs) -> PerSample:
         """The discrepancy of every source sample."""
-        from beacon.weighting.discrepancy.neighbors import nearest
-
-        source, target = inputs.embeddings()
         groups, _ = inputs.episodes()
-        summary = self._summary(inputs)
+        summarize = self._summary(inputs)
 
         def measure(queries: Ids, points: Ids | None, leave_out: bool) -> Vector:
-            candidates = target if points is None else source[points]
-            asking, answering = (groups[queries], groups[points]) if leave_out else (None, None)
-            neighbors = nearest(source[queries], candidates, self.k, asking, answering, self.chunk_bytes)
-            return summary(neighbors, queries, points)
+            own = queries[inputs.shard.part(queries)]
+            asking, answering = (groups[own], groups[points]) if leave_out else (None, None)
+            rows, summary = own - inputs.shard.start, summarize(points)
+            return inputs.together(self._values(inputs, rows, points, summary, asking, answering))
 
         relative = _relative(inputs, measure, self.subsets, self.floor, self.cap)
         if not self.outlier_tolerance:
@@ -78,7 +76,31 @@ class _Relative(Discrepancy):
         shrunk = _shrink_to_median(relative.values, inputs, self.outlier_tolerance)
         return PerSample(shrunk, relative.diagnostics)
 
-    def _summary(self, inputs: RefreshInputs) -> Summary:
+    def _values(
+        self,
+        inputs: RefreshInputs,
+        rows: Ids,
+        points: Ids | None,
+        summary: Summary,
+        asking: Ids | None,
+        answering: Ids | None,
+    ) -> torch.Tensor:
+        """The summary of every asking row of the own ``source``; answering are source samples or targets."""
+        import torch
+
+        from beacon.weighting.discrepancy.neighbors import nearest_by_parts
+
+        source, target = inputs.embeddings()
+        candidates = target if points is None else inputs.rows_of(source, points)
+        chosen = None if len(rows) == len(source) else rows  # all of them need not be copied
+        values = torch.empty(len(rows), dtype=torch.float64, device=source.device)
+        found = nearest_by_parts(source, candidates, self.k, chosen, asking, answering, self.chunk_bytes)
+        for part, neighbors in found:
+            values[part] = summary(neighbors, rows[part])
+        return values
+
+    def _summary(self, inputs: RefreshInputs) -> Callable[[Ids | None], Summary]:
+        """The summary where these source samples answer, None for all targets."""
         raise NotImplementedError
 
 
@@ -87,8 +109,8 @@ class _Relative(Discrepancy):
 class KNNRelative(_Relative):
     """d_i = (mean distance to the k nearest targets) / (the same to random source subsets)."""
 
-    def _summary(self, inputs: RefreshInputs) -> Summary:
-        return lambda neighbors, queries, points: neighbors.mean_distance()
+    def _summary(self, inputs: RefreshInputs) -> Callable[[Ids | None], Summary]:
+        return lambda points: lambda neighbors, rows: neighbors.mean_distance()
 
 
 @DISCREPANCIES.register("knn-joint")
@@ -103,21 +125,26 @@ class KNNJoint(_Relative):
 
     needs: ClassVar[frozenset[str]] = frozenset({"embeddings", "actions", "episodes"})
 
-    def _summary(self, inputs: RefreshInputs) -> Summary:
+    def _summary(self, inputs: RefreshInputs) -> Callable[[Ids | None], Summary]:
         import torch
 
         from beacon.weighting.discrepancy.neighbors import masked_mean
 
-        source, target = _standardize(*inputs.actions())
+        source, target = _standardize(inputs)
 
-        def disagreement(neighbors: Neighbors, queries: Ids, points: Ids | None) -> Vector:
-            chunks, own = target if points is None else source[points], source[queries]
-            apart = torch.stack(
-                [(chunks[j] - own).norm(dim=1) for j in neighbors.indices.T], dim=1
-            )  # (queries, k)
-            return masked_mean(apart, torch.isfinite(neighbors.distances))
+        def against(points: Ids | None) -> Summary:
+            chunks = target if points is None else inputs.rows_of(source, points)
 
-        return disagreement
+            def disagreement(neighbors: Neighbors, rows: Ids) -> torch.Tensor:
+                own = source[torch.from_numpy(rows).to(source.device)]
+                apart = torch.stack(
+                    [(chunks[j] - own).norm(dim=1) for j in neighbors.indices.T], dim=1
+                )  # (rows, k)
+                return masked_mean(apart, torch.isfinite(neighbors.distances))
+
+            return disagreement
+
+        return against
 
 
 def _relative(
@@ -141,8 +168,10 @@ def _relative(
                 stacklevel=3,
             )
             continue
-        draws = [_against_subset(measure, members, groups, demos, size, rng) for _ in range(subsets)]
-        against_source[members] = np.mean(draws, axis=0)
+        total = np.zeros(len(members))
+        for _ in range(subsets):
+            total += _against_subset(measure, members, groups, demos, size, rng)
+        against_source[members] = total / subsets
     alone = np.isnan(against_source)
     against_source[alone] = against_target[alone]
     floor = max(
@@ -175,11 +204,20 @@ def _against_subset(
     return result
 
 
-def _standardize(source: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both in units of the pooled standard deviation of every column; constant columns drop out."""
+def _standardize(inputs: RefreshInputs) -> tuple[torch.Tensor, torch.Tensor]:
+    """Own source and target chunks in units of the pooled standard deviation of every column; constant
+    columns drop out.
+    """
     import torch
 
-    scale = torch.cat([source, target]).std(dim=0, correction=0)
+    source, target = inputs.actions()
+    if inputs.shard.is_whole:
+        scale = torch.cat([source, target]).std(dim=0, correction=0)
+    else:
+        count = len(target) + inputs.shard.totals(len(source))[0]
+        mean = (inputs.shard.sum(source.double().sum(dim=0)) + target.double().sum(dim=0)) / count
+        squares = [(part.double() - mean).square().sum(dim=0) for part in (source, target)]
+        scale = ((inputs.shard.sum(squares[0]) + squares[1]) / count).sqrt().float()
     scale = torch.where(scale > NO_SPREAD, scale, torch.inf)
     return source / scale, target / scale
 

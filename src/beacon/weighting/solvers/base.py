@@ -20,6 +20,8 @@ class Solver(Part, registry=SOLVERS):
     # Whether the weights are the minimiser itself, whatever they were before. Then a run may start from
     # weights that the data alone give.
     is_exact: ClassVar[bool] = False
+    # Whether several processes can each solve the problem of a shard of the samples, of one source domain.
+    shards: ClassVar[bool] = False
 
     @abstractmethod
     def solve(self, problem: WeightProblem, now: Weights, refresh: int, planned: int) -> Weights:

@@ -14,6 +14,7 @@ so that halving is enough and needs a quarter of the solves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -23,8 +24,9 @@ import numpy as np
 from beacon.weighting.objective import sign
 from beacon.weighting.problem import WeightProblem, Weights
 from beacon.weighting.solvers.base import SOLVERS, Solver
-from beacon.weighting.solvers.projection import clamp_budget, clip, find_shift, project_shifted
-from beacon.weighting.validation import Vector
+from beacon.weighting.solvers.breakpoints import clip
+from beacon.weighting.solvers.projection import clamp_budget, find_shift, project_shifted
+from beacon.weighting.validation import Ids, Vector
 
 TOLERANCE = 1e-9  # of the cap t
 
@@ -43,12 +45,13 @@ class Minimiser(Solver):
     normalize_cost: bool = False
 
     is_exact: ClassVar[bool] = True
+    shards: ClassVar[bool] = True
 
     def solve(self, problem: WeightProblem, now: Weights, refresh: int, planned: int) -> Weights:
         """The minimiser of one refresh."""
         from beacon.weighting.solvers.multisource_minimiser import minimise_several
 
-        largest = problem.costs.max()
+        largest = problem.shard.largest(float(problem.costs.max(initial=-math.inf)))
         if self.normalize_cost and largest > 1.0:
             problem = replace(problem, costs=problem.costs / largest)
         if problem.source is not None:
@@ -78,15 +81,15 @@ def minimise(problem: WeightProblem, *, search: Literal["slope", "ternary"] = "s
         problem: its domains are not looked at; λ2 must be positive.
         search: how the cap is found: by the slope of the objective, or by thirds as in the paper.
     """
-    strengths, lower, upper = problem.strengths, problem.lower, problem.upper
+    strengths, lower, upper, shard = problem.strengths, problem.lower, problem.upper, problem.shard
     if strengths.lambda_2 <= 0:
         raise ValueError(f"lambda_2: the minimiser needs it above 0, got {strengths.lambda_2}")
-    bounded = _BoundedProblem(replace(problem, budget=clamp_budget(problem.budget, lower, upper)))
+    bounded = _BoundedProblem(replace(problem, budget=clamp_budget(problem.budget, lower, upper, shard)))
     price = strengths.gamma * problem.capacity
-    highest = float(upper.max())
+    highest = shard.largest(float(upper.max(initial=-math.inf)))
     if price == 0.0:  # a cap costs nothing, so the largest is best
         return bounded.solve(highest)
-    lowest = max(float(lower.max()), bounded.lowest_cap())
+    lowest = max(shard.largest(float(lower.max(initial=-math.inf))), bounded.lowest_cap())
     if search == "slope":
         cap = _halve(lambda t: bounded.slope(bounded.solve(t)) + price, lowest, highest)
     else:
@@ -105,34 +108,44 @@ class _BoundedProblem:
         double = 2.0 * self.problem.strengths.lambda_2
         with np.errstate(over="ignore"):
             free = -self.problem.costs / double  # the unconstrained minimiser at ν = 0 and λ1 = 0
-        threshold = self.problem.strengths.lambda_1 / double
-        if not np.isfinite(free).all():
+        threshold, shard = self.problem.strengths.lambda_1 / double, self.problem.shard
+        if shard.largest(float(not np.isfinite(free).all())):
+            most = np.abs(self.problem.costs).max(initial=0)
             raise ValueError(
-                f"losses: costs of up to {np.abs(self.problem.costs).max():.3g} overflow beside lambda_2 = "
+                f"losses: costs of up to {most:.3g} overflow beside lambda_2 = "
                 f"{self.problem.strengths.lambda_2:.3g}; divide them (loss_scale=...)"
             )
         upper = np.minimum(self.problem.upper, cap)
         if threshold == 0.0:
-            q, shift = project_shifted(free, self.problem.budget, self.problem.lower, upper)
+            budget, lower = self.problem.budget, self.problem.lower
+            q, shift = project_shifted(free, budget, lower, upper, shard=shard)
             return ConvexSolution(q, cap, -double * shift)
         middle = clip(self.problem.p0, self.problem.lower, upper)
         # Halves of no width are constant (with p0 = 0 that is the lower half of every source sample).
         below = np.flatnonzero(middle > self.problem.lower)
         above = np.flatnonzero(upper > middle)
-        points = np.concatenate([free[below] + threshold, free[above] - threshold])
-        lows = np.concatenate([self.problem.lower[below], middle[above]])
-        highs = np.concatenate([middle[below], upper[above]])
+        points = _join(free, below, free, above)
+        del free  # of millions of samples, everything that is kept counts
+        points[: below.size] += threshold
+        points[below.size :] -= threshold
+        lows = _join(self.problem.lower, below, middle, above)
+        highs = _join(middle, below, upper, above)
+        del middle
         q = self.problem.lower.copy()
-        if points.size == 0:  # lower, p0 and upper leave no choice
+        if shard.totals(points.size)[0] == 0:  # lower, p0 and upper leave no choice
             return ConvexSolution(q, cap, 0.0)
         # Σq = Σ lower + Σ (lower half − its low end) + Σ (upper half − its low end)
-        budget = self.problem.budget - float(self.problem.lower.sum()) + float(lows.sum())
-        budget = min(max(budget, float(lows.sum())), float(highs.sum()))
-        parts, shift = project_shifted(points, budget, lows, highs)
+        lowest, least, most = shard.totals(
+            float(self.problem.lower.sum()), float(lows.sum()), float(highs.sum())
+        )
+        budget = min(max(self.problem.budget - lowest + least, least), most)
+        parts, shift = project_shifted(points, budget, lows, highs, shard=shard)
+        del points, highs
         parts -= lows
+        del lows
         q[below] += parts[: below.size]
         q[above] += parts[below.size :]
-        return ConvexSolution(clip(q, self.problem.lower, upper), cap, -double * shift)
+        return ConvexSolution(clip(q, self.problem.lower, upper, out=q), cap, -double * shift)
 
     def value(self, q: Vector) -> float:
         """The objective without the capacity term."""
@@ -150,16 +163,25 @@ class _BoundedProblem:
             + 2.0 * s.lambda_2 * cap
             - solution.multiplier
         )
-        return float(np.minimum(gain, 0.0)[self.problem.upper > cap].sum())
+        own = float(np.minimum(gain, 0.0)[self.problem.upper > cap].sum())
+        return self.problem.shard.totals(own)[0]
 
     def lowest_cap(self) -> float:
         """The smallest cap under which the budget can be met: Σ min(t, upper) = budget."""
-        if float(self.problem.upper.min()) == float(self.problem.upper.max()):
-            return self.problem.budget / self.problem.upper.size
-        zeros = np.zeros_like(self.problem.upper)
-        return -find_shift(
-            zeros, self.problem.budget, np.minimum(zeros, self.problem.upper), self.problem.upper
-        )
+        upper, shard = self.problem.upper, self.problem.shard
+        smallest = shard.smallest(float(upper.min(initial=math.inf)))
+        if smallest == shard.largest(float(upper.max(initial=-math.inf))):
+            return self.problem.budget / shard.totals(upper.size)[0]
+        zeros = np.zeros_like(upper)
+        return -find_shift(zeros, self.problem.budget, np.minimum(zeros, upper), upper, shard)
+
+
+def _join(first: Vector, rows: Ids, second: Vector, more: Ids) -> Vector:
+    """``concatenate([first[rows], second[more]])`` without copies in between."""
+    joined = np.empty(rows.size + more.size)
+    np.take(first, rows, out=joined[: rows.size], mode="clip")
+    np.take(second, more, out=joined[rows.size :], mode="clip")
+    return joined
 
 
 def _halve(slope: Callable[[float], float], low: float, high: float) -> float:

@@ -25,9 +25,10 @@ import numpy as np
 
 from beacon.weighting.objective import TARGET
 from beacon.weighting.problem import WeightProblem, Weights, domain_scale
+from beacon.weighting.solvers.breakpoints import clip
 from beacon.weighting.solvers.far_apart import is_close, restore_budget
 from beacon.weighting.solvers.minimiser import minimise
-from beacon.weighting.solvers.projection import clip, soft_threshold
+from beacon.weighting.solvers.projection import soft_threshold
 from beacon.weighting.validation import Ids, Vector
 
 HALVINGS = 200  # of the interval of the multiplier; doubles run out before

@@ -19,7 +19,8 @@ from beacon.weighting.objective import (
     within_domain_gradient,
 )
 from beacon.weighting.problem import WeightProblem, Weights, domain_scale
-from beacon.weighting.solvers.projection import clamp_budget, clip, project_shifted, project_simplex
+from beacon.weighting.solvers.breakpoints import clip
+from beacon.weighting.solvers.projection import clamp_budget, project_shifted, project_simplex
 
 if TYPE_CHECKING:
     from beacon.weighting.solvers.steps import Steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from beacon.weighting.chunks import map_chunks
 from beacon.weighting.objective import capacity_push, weight_gradient
 from beacon.weighting.problem import WeightProblem, Weights
 from beacon.weighting.solvers.base import SOLVERS, Solver
-from beacon.weighting.solvers.projection import clamp_budget, clip, project_shifted
+from beacon.weighting.solvers.breakpoints import clip
+from beacon.weighting.solvers.projection import clamp_budget, project_shifted
 from beacon.weighting.validation import Vector, is_non_negative, require
 
 Projection = Literal["clip", "direct"]
@@ -44,6 +45,8 @@ class Steps(Solver):
     # Several source domains: a source sample weighs at most w·q_max ("scaled"), so that a domain that has
     # vanished stays so, or at most q_max (the "box" as written), and samples of a vanished domain nothing.
     cap: Literal["scaled", "box"] = "scaled"
+
+    shards: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         eta = self.eta_q
@@ -110,11 +113,11 @@ def stochastic_steps(
     """
     costs, p0, lower, upper = problem.costs, problem.p0, problem.lower, problem.upper
     strengths = problem.strengths
-    budget = clamp_budget(problem.budget, lower, upper)
+    budget = clamp_budget(problem.budget, lower, upper, problem.shard)
     stepped, spare = np.empty_like(q), np.empty_like(q)
     shift = 0.0
     for _ in range(steps):
-        peak, push = capacity_push(q, strengths, problem.capacity)
+        peak, push = capacity_push(q, strengths, problem.capacity, problem.shard)
 
         def step(
             part: slice, q: Vector = q, out: Vector = stepped, peak: float = peak, push: float = push
@@ -129,5 +132,5 @@ def stochastic_steps(
             out[part] = gradient
 
         map_chunks(step, q.size)
-        q, shift = project_shifted(stepped, budget, lower, upper, out=spare)
+        q, shift = project_shifted(stepped, budget, lower, upper, spare, problem.shard)
     return q, shift
