@@ -45,7 +45,8 @@ def writing(path: Path, keeps: str = "nothing was changed") -> Iterator[None]:
 @contextmanager
 def replacing(path: Path, keeps: str = "nothing was changed") -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends well, and vanishes if not."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    # Absolute, because libraries take a relative "scheme:name" for the address of another file system.
+    temporary = path.absolute().with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
     with writing(path, keeps):
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(path, ".tmp")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -243,6 +245,7 @@ ZARR: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
     "pickle": ("data/action/.zarray", header(dtype="|O", filters=[{"id": "pickle"}]), "never unpickled"),
     "codec": ("data/action/.zarray", header(compressor={"id": "nobody_knows"}), "cannot be read"),
     "header": ("data/action/.zarray", lambda c: b"{", "is damaged"),
+    "no header": ("data/img/.zarray", lambda c: None, "cannot be read"),
     "no ends": ("meta/episode_ends/.zarray", lambda c: None, "cannot be read"),
     "missing chunk": ("data/action/1.0", lambda c: None, "chunks: it is incomplete"),
     "damaged chunk": ("data/action/1.0", lambda c: b"x" * len(c), "cannot be read"),
@@ -255,6 +258,16 @@ def test_bad_zarr(tmp_path: Path, case: str) -> None:
     path = write_zarr(tmp_path / "data.zarr.zip")
     rewrite(path, name, change)
     refuse(path, text)
+
+
+def test_arrays_without_headers_are_said_once(tmp_path: Path) -> None:
+    # zarr prints what becomes of arrays that it opens side by side when they are forgotten.
+    path = write_zarr(tmp_path / "data.zarr.zip")
+    for name in ("img", "state"):
+        rewrite(path, f"data/{name}/.zarray", lambda content: None)
+    command = [sys.executable, "-m", "beacon", "data", "check", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "") and "cannot be read" in done.stdout
 
 
 def test_zip_bombs_and_what_is_no_zip(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from soak.campaign import Attempt, Campaign, Randomness
 from soak.command_lines import Template, templates
 from soak.detached import Detached
 from soak.mutations import STRUCTURED, mutate_bytes, mutate_dataset, mutate_tree
-from soak.sandbox import Said, Worker, context, run_cli
+from soak.sandbox import Said, Workers, context, run_cli
 
 LONGEST = 60.0  # seconds of a processor
 # What is asked of a run folder with a damaged file.
@@ -41,6 +41,7 @@ class Configurations(Campaign):
     unit = "configurations"
     share = 0.15
     sample = 30
+    parallel = True
     planned = 5_000
 
     def prepare(self) -> None:
@@ -61,11 +62,11 @@ class Configurations(Campaign):
         if not self._pipe.exists():
             os.mkfifo(self._pipe)
         self._templates = templates(simulation=not self.small)
-        self._worker = Worker(seconds=300.0, cpu_seconds=LONGEST, calls=100)
+        self._workers = Workers(cpu_seconds=LONGEST)
 
     def attempt(self, number: int, rng: Randomness) -> Attempt:
         """Ask one thing."""
-        out = self.folder / "out"
+        out = self.lane / "out"
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(self._run, out / "damaged")
         if number % 3 == 0:
@@ -74,7 +75,7 @@ class Configurations(Campaign):
         else:
             how = _damage(out / "damaged", rng, config=number % 3 == 1)
             words = list(QUESTIONS[int(rng.integers(len(QUESTIONS)))])
-        answer = self._worker.call(_ask, self._fill(words, out), out)
+        answer = self._workers.here.call(_ask, self._fill(words, out), out)
         problem = answer.problem or _wrong(answer.value, words)
         if problem is None:
             return Attempt(1, measured={"memory (MB)": answer.memory})
@@ -90,8 +91,8 @@ class Configurations(Campaign):
         return words
 
     def close(self) -> None:
-        """End the worker."""
-        self._worker.close()
+        """End the workers."""
+        self._workers.close()
 
 
 def _ask(words: list[str], folder: Path) -> Said:

@@ -11,7 +11,7 @@ from raw_lerobot import write_v21, write_v30, write_zarr
 
 from soak.campaign import Attempt, Campaign, Randomness
 from soak.mutations import mutate_dataset
-from soak.sandbox import Said, Worker, run_cli
+from soak.sandbox import Said, Workers, run_cli
 
 LENGTHS = (3, 2)
 LARGEST_MEMORY = 1500  # MB beyond what a process has after its imports
@@ -48,6 +48,7 @@ class Data(Campaign):
     unit = "datasets"
     share = 0.2
     sample = 40
+    parallel = True
     planned = 10_000
 
     def prepare(self) -> None:
@@ -60,7 +61,7 @@ class Data(Campaign):
                 partial.mkdir(parents=True)
                 write(partial)
                 partial.rename(folder)
-        self._worker = Worker(seconds=300.0, cpu_seconds=LONGEST)
+        self._workers = Workers(cpu_seconds=LONGEST)
 
     def _sound(self, name: str) -> Path:
         return self.folder / "sound" / name.replace(", ", "-").replace(" ", "-")
@@ -68,7 +69,7 @@ class Data(Campaign):
     def attempt(self, number: int, rng: Randomness) -> Attempt:
         """Change a dataset, and ask two things of it."""
         name = list(WRITERS)[number % len(WRITERS)]
-        spoilt, out = self.folder / "spoilt", self.folder / "out"
+        spoilt, out = self.lane / "spoilt", self.lane / "out"
         for folder in (spoilt, out):
             shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self._sound(name), spoilt)
@@ -79,7 +80,7 @@ class Data(Campaign):
         for question in (("data", "check"), QUESTIONS[int(rng.integers(len(QUESTIONS)))]):
             words = [word.replace("{out}", str(out)).replace("{dataset}", str(dataset)) for word in question]
             words += [] if "{dataset}" in question else [str(dataset)]
-            answer = self._worker.call(run_cli, words)
+            answer = self._workers.here.call(run_cli, words)
             measured = max(measured, answer.memory)
             problem = answer.problem or _wrong(answer.value, out, question)
             if problem is None and answer.memory > LARGEST_MEMORY:
@@ -96,8 +97,8 @@ class Data(Campaign):
         shutil.copytree(spoilt, kept, symlinks=True)
 
     def close(self) -> None:
-        """End the worker."""
-        self._worker.close()
+        """End the workers."""
+        self._workers.close()
 
 
 def _wrong(said: Said, out: Path, question: tuple[str, ...]) -> str | None:

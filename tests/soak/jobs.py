@@ -104,6 +104,20 @@ def training_jobs(data: Path) -> list[Job]:
     return jobs
 
 
+def short_training(name: str, data: Path, method: str, *, steps: int, keep: int) -> Job:
+    """A training with as few checkpoints as tell something.
+
+    Args:
+        name: in words.
+        data: folder of the datasets.
+        method: of those that use source and target.
+        steps: two between checkpoints.
+        keep: checkpoints that are left at the end.
+    """
+    both = ("--source", f"{DATA}/sim.hdf5", "--target", f"{DATA}/real.hdf5")
+    return _training(name, data, "--method", method, *both, "--steps", str(steps), "--keep", str(keep))
+
+
 def _training(name: str, data: Path, *more: str, watch: str | None = None) -> Job:
     method = more[more.index("--method") + 1] if "--method" in more else "beacon"
     words = ("train", "--out", f"{OUT}/run", "--resume", *TRAINING, *TINY_OPTIONS)
