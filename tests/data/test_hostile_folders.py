@@ -146,11 +146,17 @@ def test_bad_lerobot_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     assert "Traceback" not in output.out + output.err and "\x1b" not in output.out + output.err
 
 
-def edit_episodes(root: Path, name: str, values: pa.Array | None) -> None:
-    path = root / "meta/episodes/chunk-000/file-000.parquet"
+def edit_episodes(
+    root: Path, name: str, values: pa.Array | None, file: str = "meta/episodes/chunk-000/file-000.parquet"
+) -> None:
+    path = root / file
     table = pq.read_table(path)
     at = table.schema.get_field_index(name)
     pq.write_table(table.remove_column(at) if values is None else table.set_column(at, name, values), path)
+
+
+def number_rows(root: Path, values: list[object]) -> None:
+    edit_episodes(root, "episode_index", pa.array(values), "data/chunk-000/file-000.parquet")
 
 
 V30: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -165,6 +171,10 @@ V30: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda r: edit_episodes(r, "episode_index", pa.array([0, 7, 2])),
         "holds no rows of episode 7",
     ),
+    "rows of nobody": (lambda r: number_rows(r, [None] * 18), "has no value in 18"),
+    "rows of half an episode": (lambda r: number_rows(r, [0.5] * 18), "not a column of whole numbers"),
+    "rows of a list": (lambda r: number_rows(r, [[0]] * 18), "not a column of whole numbers"),
+    "rows of a text": (lambda r: number_rows(r, ["💥"] * 18), "not made of numbers"),
     "no list": (
         lambda r: (r / "meta/episodes/chunk-000/file-000.parquet").unlink(),
         "there is no list of episodes",

@@ -40,12 +40,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=20.0, help="in all; default 20")
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        help="the same seed makes the same attempts; the page adds up all seeds",
-    )
+    parser.add_argument("--seed", type=int, default=0, help="makes the attempts; the page adds up all seeds")
+    parser.add_argument("--lanes", type=int, default=os.cpu_count() or 1, help="attempts side by side")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="campaigns to try")
     parser.add_argument("--attempts", type=int, default=None, help="at most so many of each campaign")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "soak", help="folder for its files")
