@@ -37,6 +37,8 @@ PRELOAD = [
     "diffusers.schedulers.scheduling_ddpm",
     "pyarrow.parquet",
     "sklearn.neighbors",
+    "soak.configurations",
+    "soak.data",
     "soak.jobs",
     "soak.mutations",
     "soak.warm",
