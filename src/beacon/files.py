@@ -43,6 +43,15 @@ def writing(path: Path, keeps: str = "nothing was changed") -> Iterator[None]:
 
 
 @contextmanager
+def as_part() -> Iterator[None]:
+    """Let who writes the whole say what failed: the failure of a part becomes that of the system again."""
+    try:
+        yield
+    except RunError as error:
+        raise error.__cause__ or error from None
+
+
+@contextmanager
 def replacing(path: Path, keeps: str = "nothing was changed") -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends well, and vanishes if not."""
     # Absolute, because libraries take a relative "scheme:name" for the address of another file system.

@@ -48,8 +48,7 @@ class Configurations(Campaign):
         """Train a tiny run to work on."""
         context(simulation=not self.small)
         self._data, self._run = self.folder / "data", self.folder / "sound" / "run"
-        if not (self._data / "real.hdf5").exists():
-            jobs.make_data(self._data)
+        jobs.make_data(self._data)
         if not (self._run / "eval").exists():
             shutil.rmtree(self._run.parent, ignore_errors=True)
             self._run.parent.mkdir(parents=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from beacon.processes import end_with_parent
-from soak.sandbox import Said, context, processor_seconds, use_own_streams
+from soak.sandbox import Said, context, processor_seconds, start, use_own_streams
 
 ENDLESS = 600.0  # seconds after which a command that should end counts as hung
 
@@ -30,8 +30,7 @@ class Detached:
 
     def __init__(self, work: Callable[..., Any], *arguments: Any, log: Path) -> None:
         self.log = log
-        self.process: BaseProcess = context().Process(target=_detached, args=(work, arguments, log))
-        self.process.start()
+        self.process: BaseProcess = start(context().Process(target=_detached, args=(work, arguments, log)))
 
     def wait(self, seconds: float) -> bool:
         """Wait at most so long; whether it has ended."""

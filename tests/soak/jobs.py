@@ -76,10 +76,15 @@ class Job:
 
 
 def make_data(folder: Path) -> None:
-    """Datasets that all jobs share."""
-    make_dataset(folder / "sim.hdf5", 3, steps=6, seed=1)
-    make_dataset(folder / "other.hdf5", 2, steps=6, seed=2, background=(10, 90, 10), mirrored=True)
-    make_dataset(folder / "real.hdf5", 2, steps=5, seed=3, background=(90, 60, 30))
+    """Datasets that all jobs share; those that are there already are left."""
+    made: dict[str, dict[str, Any]] = {
+        "sim.hdf5": {"count": 3, "steps": 6, "seed": 1},
+        "other.hdf5": {"count": 2, "steps": 6, "seed": 2, "background": (10, 90, 10), "mirrored": True},
+        "real.hdf5": {"count": 2, "steps": 5, "seed": 3, "background": (90, 60, 30)},
+    }
+    for name, options in made.items():
+        if not (folder / name).exists():
+            make_dataset(folder / name, options.pop("count"), **options)
 
 
 def training_jobs(data: Path) -> list[Job]:

@@ -39,8 +39,7 @@ class Kills(Campaign):
         context(simulation=not self.small)
         self._one_at_a_time = threading.Lock()
         data = self.folder / "data"
-        if not (data / "real.hdf5").exists():
-            jobs.make_data(data)
+        jobs.make_data(data)
         everything = jobs.training_jobs(data)
         run = self.folder / "whole" / "train-beacon" / "run"
         everything += jobs.file_jobs(data, run)

@@ -84,6 +84,16 @@ def context(*, simulation: bool = False) -> Any:
     return chosen
 
 
+def start(process: BaseProcess) -> BaseProcess:
+    """Start a process that its own lane alone asks how it ended.
+
+    Whenever one is started, `multiprocessing` looks at all others; two that look at once lose the exit code.
+    """
+    process.start()
+    multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
+    return process
+
+
 def run_cli(arguments: list[str]) -> Said:
     """A command line in this process; all that reaches its descriptors is caught, also from C."""
     from beacon.cli.main import main
@@ -175,8 +185,7 @@ class Worker:
     def _start(self) -> None:
         chosen = context()
         self._connection, theirs = chosen.Pipe()
-        self._process = chosen.Process(target=_serve, args=(theirs, self.memory, self.cpu_seconds))
-        self._process.start()
+        self._process = start(chosen.Process(target=_serve, args=(theirs, self.memory, self.cpu_seconds)))
         theirs.close()
         self._done = 0
 

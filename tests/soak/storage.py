@@ -43,8 +43,7 @@ class Storage(Campaign):
         """Do every job once, and count its calls."""
         context()
         data = self.folder / "data"
-        if not (data / "real.hdf5").exists():
-            jobs.make_data(data)
+        jobs.make_data(data)
         run = self._whole("train beacon") / "run"
         training = [
             jobs.short_training("train beacon", data, "beacon", steps=4, keep=1),
