@@ -43,9 +43,19 @@ def writing(path: Path, keeps: str = "nothing was changed") -> Iterator[None]:
 
 
 @contextmanager
+def as_part() -> Iterator[None]:
+    """Let who writes the whole say what failed: the failure of a part becomes that of the system again."""
+    try:
+        yield
+    except RunError as error:
+        raise error.__cause__ or error from None
+
+
+@contextmanager
 def replacing(path: Path, keeps: str = "nothing was changed") -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends well, and vanishes if not."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    # Absolute, because libraries take a relative "scheme:name" for the address of another file system.
+    temporary = path.absolute().with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
     with writing(path, keeps):
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(path, ".tmp")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from beacon.errors import RunError
@@ -53,3 +55,12 @@ def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / f"{dead}.partial" / "part").write_bytes(b"half")
     remove_leftovers(path, ".partial")
     assert {entry.name for entry in tmp_path.iterdir()} == left
+
+
+def test_a_relative_name_with_a_colon_is_a_file_and_no_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with replacing(Path("cuda:99/table.parquet")) as temporary:
+        pq.write_table(pa.table({"x": [1]}), temporary)
+    assert pq.read_table(tmp_path / "cuda:99" / "table.parquet").to_pydict() == {"x": [1]}

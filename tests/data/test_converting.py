@@ -158,6 +158,16 @@ def test_a_card_is_applied(tmp_path: Path) -> None:
     np.testing.assert_allclose(episodes.actions, 2 * actions(2, 6)[:, [0, 2]])
 
 
+def test_a_relative_name_with_a_colon_is_a_folder_and_no_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = smooth_file(tmp_path / "raw.hdf5", (3, 3, 3))
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "convert", str(source), "s3:copy", "--images", "--fps", "10"]) == 0
+    assert (tmp_path / "s3:copy" / "meta" / "info.json").is_file()
+    assert len(EpisodeSet.load(Path("s3:copy"))) == 3
+
+
 def test_conversion_is_whole_or_absent(
     tmp_path: Path, make_file: MakeFile, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -144,11 +146,17 @@ def test_bad_lerobot_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     assert "Traceback" not in output.out + output.err and "\x1b" not in output.out + output.err
 
 
-def edit_episodes(root: Path, name: str, values: pa.Array | None) -> None:
-    path = root / "meta/episodes/chunk-000/file-000.parquet"
+def edit_episodes(
+    root: Path, name: str, values: pa.Array | None, file: str = "meta/episodes/chunk-000/file-000.parquet"
+) -> None:
+    path = root / file
     table = pq.read_table(path)
     at = table.schema.get_field_index(name)
     pq.write_table(table.remove_column(at) if values is None else table.set_column(at, name, values), path)
+
+
+def number_rows(root: Path, values: list[object]) -> None:
+    edit_episodes(root, "episode_index", pa.array(values), "data/chunk-000/file-000.parquet")
 
 
 V30: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -163,6 +171,10 @@ V30: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda r: edit_episodes(r, "episode_index", pa.array([0, 7, 2])),
         "holds no rows of episode 7",
     ),
+    "rows of nobody": (lambda r: number_rows(r, [None] * 18), "has no value in 18"),
+    "rows of half an episode": (lambda r: number_rows(r, [0.5] * 18), "not a column of whole numbers"),
+    "rows of a list": (lambda r: number_rows(r, [[0]] * 18), "not a column of whole numbers"),
+    "rows of a text": (lambda r: number_rows(r, ["💥"] * 18), "not made of numbers"),
     "no list": (
         lambda r: (r / "meta/episodes/chunk-000/file-000.parquet").unlink(),
         "there is no list of episodes",
@@ -243,6 +255,7 @@ ZARR: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
     "pickle": ("data/action/.zarray", header(dtype="|O", filters=[{"id": "pickle"}]), "never unpickled"),
     "codec": ("data/action/.zarray", header(compressor={"id": "nobody_knows"}), "cannot be read"),
     "header": ("data/action/.zarray", lambda c: b"{", "is damaged"),
+    "no header": ("data/img/.zarray", lambda c: None, "cannot be read"),
     "no ends": ("meta/episode_ends/.zarray", lambda c: None, "cannot be read"),
     "missing chunk": ("data/action/1.0", lambda c: None, "chunks: it is incomplete"),
     "damaged chunk": ("data/action/1.0", lambda c: b"x" * len(c), "cannot be read"),
@@ -255,6 +268,16 @@ def test_bad_zarr(tmp_path: Path, case: str) -> None:
     path = write_zarr(tmp_path / "data.zarr.zip")
     rewrite(path, name, change)
     refuse(path, text)
+
+
+def test_arrays_without_headers_are_said_once(tmp_path: Path) -> None:
+    # zarr prints what becomes of arrays that it opens side by side when they are forgotten.
+    path = write_zarr(tmp_path / "data.zarr.zip")
+    for name in ("img", "state"):
+        rewrite(path, f"data/{name}/.zarray", lambda content: None)
+    command = [sys.executable, "-m", "beacon", "data", "check", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "") and "cannot be read" in done.stdout
 
 
 def test_zip_bombs_and_what_is_no_zip(tmp_path: Path) -> None:

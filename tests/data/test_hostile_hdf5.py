@@ -273,3 +273,18 @@ def test_an_attribute_of_a_damaged_type_is_an_error(
     path.write_bytes(content)
     assert main(["data", "check", str(path)]) == 2
     assert "attribute 'total' cannot be read" in " ".join(capsys.readouterr().out.split())
+
+
+def test_names_of_actions_of_a_damaged_type_are_an_error(
+    make_file: MakeFile, edit: Edit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make_file()
+    with edit(path) as file:
+        file["data"].attrs["action_names"] = 5
+    content = bytearray(path.read_bytes())
+    name = content.index(b"action_names\0")
+    content[name + 16] = 0xF0  # the version of its type
+    path.write_bytes(content)
+    assert main(["data", "inspect", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert "attribute 'action_names' cannot be read, the file is damaged" in error and error.count("\n") == 1

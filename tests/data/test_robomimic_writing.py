@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
@@ -123,6 +124,16 @@ def test_two_writers_of_one_file(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="another process"):
             RobomimicWriter(tmp_path / "out.hdf5", env_args={}, resume=True)
         writer.add(make_episode(0))
+
+
+def test_writers_of_two_files_in_two_threads_do_not_meet(tmp_path: Path) -> None:
+    def write(number: int) -> int:
+        path = tmp_path / f"file_{number}.hdf5"
+        write_robomimic(path, [make_episode(i, size=24) for i in range(40)], env_args=ENV_ARGS)
+        return len(EpisodeSet.load(path))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(write, range(4))) == [40] * 4
 
 
 def test_bad_episodes_are_refused(tmp_path: Path) -> None:

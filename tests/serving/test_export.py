@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import subprocess
 import sys
 from dataclasses import replace
@@ -49,6 +50,20 @@ def run(source: Path, target: Path, tmp_path_factory: pytest.TempPathFactory) ->
     (folder / "eval" / "stack.json").write_text(json.dumps(result))
     (folder / "eval" / "broken.json").write_text("{")
     return folder
+
+
+def test_a_disk_that_is_too_small_is_one_line(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        assert main(["export", str(run), str(tmp_path / "out")]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    error = capsys.readouterr().err
+    assert error.startswith(f"beacon: cannot write {tmp_path / 'out'}: ") and error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_everything_takes_the_folder(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@
     ledger.py          what was tried so far, in a JSON file per campaign: an interrupted soak goes on
     page.py            docs/reliability.md from these files
     sandbox.py         processes with limits, forked from one that has imported everything
+    warm.py            what it imports and looks up
     detached.py        processes to be killed
     faults.py, .c      a file layer whose n-th write, fsync, rename or creation fails
     jobs.py            what is killed and starved: training, generation, conversion, suites, saving

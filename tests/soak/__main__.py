@@ -40,7 +40,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=20.0, help="in all; default 20")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed makes the same attempts")
+    parser.add_argument("--seed", type=int, default=0, help="makes the attempts; the page adds up all seeds")
+    parser.add_argument("--lanes", type=int, default=os.cpu_count() or 1, help="attempts side by side")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="campaigns to try")
     parser.add_argument("--attempts", type=int, default=None, help="at most so many of each campaign")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "soak", help="folder for its files")
@@ -65,13 +66,13 @@ def main(words: list[str]) -> int:
     end = time.monotonic() + 60 * asked.minutes
     shares = sum(campaign.share for campaign in chosen)
     for campaign in chosen:
-        ledger = Ledger.load(work / f"{campaign.name}.json", origin)
+        ledger = Ledger.load(work / f"{campaign.name}-{asked.seed}.json", origin)
         if asked.again:
             ledger = Ledger(ledger.file, origin)
         # What a campaign does not need of its share is left to those after it.
         until = time.monotonic() + (end - time.monotonic()) * campaign.share / shares
         shares -= campaign.share
-        _try(campaign, ledger, work, until, campaign.sample if asked.small else asked.attempts, asked.small)
+        _try(campaign, ledger, work, until, asked)
         ledgers.append(ledger)
         print(format_line(campaign, ledger), flush=True)
     if asked.page is not None:
@@ -80,21 +81,25 @@ def main(words: list[str]) -> int:
 
 
 def _try(
-    campaign: type[Campaign], ledger: Ledger, work: Path, until: float, attempts: int | None, small: bool
+    campaign: type[Campaign], ledger: Ledger, work: Path, until: float, asked: argparse.Namespace
 ) -> None:
-    seen = len(ledger.problems)
+    attempts = campaign.sample if asked.small else asked.attempts
+    said: set[tuple[int, str]] = set()
 
     def notify(now: Ledger) -> None:
-        nonlocal seen
-        for problem in now.problems[seen:]:
-            print(f"{campaign.name}: {problem}", file=sys.stderr, flush=True)
-        seen = len(now.problems)
+        for failure in now.failures:
+            if failure.commit == now.origin.commit and (failure.attempt, failure.commit) not in said:
+                said.add((failure.attempt, failure.commit))
+                line = f"{campaign.name}: attempt {failure.attempt}: {failure.problem}"
+                print(line, file=sys.stderr, flush=True)
 
+    # Where nobody else works: soaks with several seeds may run side by side.
+    folder = work / f"{campaign.name}-{ledger.origin.seed}"
     if ledger.next == 0:  # baselines of other code, or of another folder, are none
-        shutil.rmtree(work / campaign.name, ignore_errors=True)
-    if not ledger.complete:
-        with campaign(work / campaign.name, small=small) as prepared:
-            run(prepared, ledger, until=until, at_most=attempts, notify=notify)
+        shutil.rmtree(folder, ignore_errors=True)
+    if not ledger.complete or ledger.failures:
+        with campaign(folder, small=asked.small) as prepared:
+            run(prepared, ledger, until=until, at_most=attempts, lanes=asked.lanes, notify=notify)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +18,8 @@ import numpy as np
 from soak.ledger import Ledger
 
 Randomness = np.random.Generator
+BATCH = 8  # attempts of each lane that are begun together
+_thread = threading.local()
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class Campaign(ABC):
     unit: ClassVar[str]  # what is counted
     share: ClassVar[float]  # of the time
     sample: ClassVar[int]  # attempts in `make test`; 0: none, it takes too long
+    parallel: ClassVar[bool] = False  # whether attempts may be made side by side, each in a lane of its own
     planned: int  # attempts of the whole campaign; may be known only after `prepare`
 
     def __init__(self, folder: Path, *, small: bool = False) -> None:
@@ -54,6 +59,13 @@ class Campaign(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def lane(self) -> Path:
+        """A folder of those who are in this lane alone."""
+        folder = self.folder / f"lane-{lane_number()}"
+        folder.mkdir(exist_ok=True)
+        return folder
 
     @abstractmethod
     def prepare(self) -> None:
@@ -73,6 +85,15 @@ class Campaign(ABC):
         return
 
 
+def lane_number() -> int:
+    """Which of the attempts side by side this is."""
+    return getattr(_thread, "lane", 0)
+
+
+def _enter_lane(free: list[int]) -> None:
+    _thread.lane = free.pop()
+
+
 def randomness(seed: int, name: str, number: int) -> Randomness:
     """The generator of one attempt."""
     return np.random.default_rng([seed, zlib.crc32(name.encode()), number])
@@ -84,22 +105,44 @@ def run(
     *,
     until: float,
     at_most: int | None = None,
+    lanes: int = 1,
     notify: Callable[[Ledger], None] = lambda _: None,
 ) -> None:
-    """Try on from where the ledger stands.
+    """Try again what failed with another commit, then go on from where the ledger stands.
 
     Args:
         campaign: prepared already.
-        ledger: is told of every attempt.
+        ledger: is told of every attempt, in their order.
         until: moment of `time.monotonic` after which no attempt begins.
         at_most: attempts in all; by default all that are planned.
+        lanes: attempts side by side, where the campaign can.
         notify: called after every attempt.
     """
     planned = campaign.planned if at_most is None else min(at_most, campaign.planned)
-    while ledger.next < planned and time.monotonic() < until:
+
+    def one(number: int) -> tuple[Attempt, float] | None:
         began = time.monotonic()
-        attempt = campaign.attempt(ledger.next, randomness(ledger.origin.seed, campaign.name, ledger.next))
-        ledger.add(attempt.tried, attempt.problem, attempt.measured, time.monotonic() - began)
-        notify(ledger)
+        if began > until:
+            return None
+        attempt = campaign.attempt(number, randomness(ledger.origin.seed, campaign.name, number))
+        return attempt, time.monotonic() - began
+
+    lanes = lanes if campaign.parallel else 1
+    with ThreadPoolExecutor(lanes, initializer=_enter_lane, initargs=(list(range(lanes)),)) as pool:
+        old = [failure for failure in ledger.failures if failure.commit != ledger.origin.commit]
+        for failure, done in zip(old, pool.map(one, [each.attempt for each in old]), strict=True):
+            if done is not None:
+                ledger.repeat(failure, done[0].problem, done[1])
+                notify(ledger)
+        going_on = True
+        while going_on and ledger.next < planned:
+            batch = range(ledger.next, min(planned, ledger.next + lanes * BATCH))
+            for done in pool.map(one, batch):
+                if done is None:  # so are all after it
+                    going_on = False
+                    break
+                attempt, seconds = done
+                ledger.add(attempt.tried, attempt.problem, attempt.measured, seconds)
+                notify(ledger)
     ledger.complete = ledger.next >= campaign.planned
     ledger.save()

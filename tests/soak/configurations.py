@@ -11,10 +11,10 @@ from report_runs import write_evaluation
 
 from soak import jobs
 from soak.campaign import Attempt, Campaign, Randomness
-from soak.command_lines import Template, templates
+from soak.command_lines import templates
 from soak.detached import Detached
 from soak.mutations import STRUCTURED, mutate_bytes, mutate_dataset, mutate_tree
-from soak.sandbox import Said, Worker, context, run_cli
+from soak.sandbox import Said, Workers, context, run_cli
 
 LONGEST = 60.0  # seconds of a processor
 # What is asked of a run folder with a damaged file.
@@ -41,14 +41,14 @@ class Configurations(Campaign):
     unit = "configurations"
     share = 0.15
     sample = 30
+    parallel = True
     planned = 5_000
 
     def prepare(self) -> None:
         """Train a tiny run to work on."""
         context(simulation=not self.small)
         self._data, self._run = self.folder / "data", self.folder / "sound" / "run"
-        if not (self._data / "real.hdf5").exists():
-            jobs.make_data(self._data)
+        jobs.make_data(self._data)
         if not (self._run / "eval").exists():
             shutil.rmtree(self._run.parent, ignore_errors=True)
             self._run.parent.mkdir(parents=True)
@@ -61,43 +61,53 @@ class Configurations(Campaign):
         if not self._pipe.exists():
             os.mkfifo(self._pipe)
         self._templates = templates(simulation=not self.small)
-        self._worker = Worker(seconds=300.0, cpu_seconds=LONGEST, calls=100)
+        self._workers = Workers(cpu_seconds=LONGEST)
 
     def attempt(self, number: int, rng: Randomness) -> Attempt:
         """Ask one thing."""
-        out = self.folder / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        shutil.copytree(self._run, out / "damaged")
+        words: list[str] | None = None
         if number % 3 == 0:
-            template: Template = self._templates[int(rng.integers(len(self._templates)))]
-            words, how = template.draw(rng), "command line"
-        else:
-            how = _damage(out / "damaged", rng, config=number % 3 == 1)
-            words = list(QUESTIONS[int(rng.integers(len(QUESTIONS)))])
-        answer = self._worker.call(_ask, self._fill(words, out), out)
-        problem = answer.problem or _wrong(answer.value, words)
+            words = self._templates[int(rng.integers(len(self._templates)))].draw(rng)
+        folders = {"data": self._data, "out": self.lane / "out", "pipe": self._pipe}
+        answer = self._workers.here.call(_ask, self._run, folders, words, rng, number % 3 == 1)
+        problem = f"{words}: {answer.problem}" if answer.problem else answer.value
         if problem is None:
             return Attempt(1, measured={"memory (MB)": answer.memory})
         kept = self.folder / "failures" / str(number)
         shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(out, kept, symlinks=True, ignore_dangling_symlinks=True)
-        return Attempt(1, f"{how}: beacon {' '.join(words)[:600]!r}: {problem}")
-
-    def _fill(self, words: list[str], out: Path) -> list[str]:
-        folders = {"data": self._data, "run": out / "damaged", "out": out, "pipe": self._pipe}
-        for name, folder in folders.items():
-            words = [word.replace(f"{{{name}}}", str(folder)) for word in words]
-        return words
+        shutil.copytree(self.lane / "out", kept, symlinks=True, ignore_dangling_symlinks=True)
+        return Attempt(1, problem)
 
     def close(self) -> None:
-        """End the worker."""
-        self._worker.close()
+        """End the workers."""
+        self._workers.close()
 
 
-def _ask(words: list[str], folder: Path) -> Said:
-    """A command line in a folder, where relative paths lead."""
-    os.chdir(folder)
-    return run_cli(words)
+def _ask(
+    run: Path, folders: dict[str, Path], words: list[str] | None, rng: Randomness, config: bool
+) -> str | None:
+    """A command line, or a question about a run whose files are damaged; what is wrong with the answer.
+
+    Args:
+        run: a sound one.
+        folders: what placeholders stand for; relative paths lead into ``out``.
+        words: the command line.
+        rng: decides about the damage where there are no words.
+        config: whether config.yaml is damaged, or something else.
+    """
+    out = folders["out"]
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.copytree(run, out / "damaged")
+    how = "command line"
+    if words is None:
+        how = _damage(out / "damaged", rng, config=config)
+        words = list(QUESTIONS[int(rng.integers(len(QUESTIONS)))])
+    filled = words
+    for name, folder in (folders | {"run": out / "damaged"}).items():
+        filled = [word.replace(f"{{{name}}}", str(folder)) for word in filled]
+    os.chdir(out)
+    problem = _wrong(run_cli(filled), words)
+    return problem and f"{how}: beacon {' '.join(words)[:600]!r}: {problem}"
 
 
 def _damage(run: Path, rng: Randomness, *, config: bool) -> str:

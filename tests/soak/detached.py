@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from beacon.processes import end_with_parent
-from soak.sandbox import Said, context, use_own_streams
+from soak.sandbox import Said, context, processor_seconds, start, use_own_streams
 
 ENDLESS = 600.0  # seconds after which a command that should end counts as hung
 
@@ -30,8 +30,7 @@ class Detached:
 
     def __init__(self, work: Callable[..., Any], *arguments: Any, log: Path) -> None:
         self.log = log
-        self.process: BaseProcess = context().Process(target=_detached, args=(work, arguments, log))
-        self.process.start()
+        self.process: BaseProcess = start(context().Process(target=_detached, args=(work, arguments, log)))
 
     def wait(self, seconds: float) -> bool:
         """Wait at most so long; whether it has ended."""
@@ -44,7 +43,7 @@ class Detached:
         On a busy machine moments that are even in this time are even in its work, and those of the clock not.
         """
         assert self.process.pid is not None
-        while _processor_seconds(self.process.pid) < seconds:
+        while processor_seconds(self.process.pid) < seconds:
             if self.wait(0.004):
                 return True
         return False
@@ -99,17 +98,6 @@ def _detached(work: Callable[..., Any], arguments: tuple[Any, ...], log: Path) -
     sys.stderr.flush()
     log.with_suffix(".worked").write_text(str(sum(os.times()[:4])))
     os._exit(code)
-
-
-def _processor_seconds(process: int) -> float:
-    """Time of a processor that a process and its living children have had."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    except OSError:  # it has ended
-        return 0.0
-    ticks = sum(int(value) for value in fields[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK") + sum(_processor_seconds(int(child)) for child in children)
 
 
 def _session(leader: int) -> set[int]:

@@ -76,10 +76,15 @@ class Job:
 
 
 def make_data(folder: Path) -> None:
-    """Datasets that all jobs share."""
-    make_dataset(folder / "sim.hdf5", 3, steps=6, seed=1)
-    make_dataset(folder / "other.hdf5", 2, steps=6, seed=2, background=(10, 90, 10), mirrored=True)
-    make_dataset(folder / "real.hdf5", 2, steps=5, seed=3, background=(90, 60, 30))
+    """Datasets that all jobs share; those that are there already are left."""
+    made: dict[str, dict[str, Any]] = {
+        "sim.hdf5": {"count": 3, "steps": 6, "seed": 1},
+        "other.hdf5": {"count": 2, "steps": 6, "seed": 2, "background": (10, 90, 10), "mirrored": True},
+        "real.hdf5": {"count": 2, "steps": 5, "seed": 3, "background": (90, 60, 30)},
+    }
+    for name, options in made.items():
+        if not (folder / name).exists():
+            make_dataset(folder / name, options.pop("count"), **options)
 
 
 def training_jobs(data: Path) -> list[Job]:
@@ -102,6 +107,20 @@ def training_jobs(data: Path) -> list[Job]:
             more = ("--method", name, "--processes", "2")
             jobs.append(_training(f"train {name}, two processes", data, *both, *more))
     return jobs
+
+
+def short_training(name: str, data: Path, method: str, *, steps: int, keep: int) -> Job:
+    """A training with as few checkpoints as tell something.
+
+    Args:
+        name: in words.
+        data: folder of the datasets.
+        method: of those that use source and target.
+        steps: two between checkpoints.
+        keep: checkpoints that are left at the end.
+    """
+    both = ("--source", f"{DATA}/sim.hdf5", "--target", f"{DATA}/real.hdf5")
+    return _training(name, data, "--method", method, *both, "--steps", str(steps), "--keep", str(keep))
 
 
 def _training(name: str, data: Path, *more: str, watch: str | None = None) -> Job:

@@ -16,12 +16,11 @@ from beacon.runs.provenance import processor
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVE_EVERY = 5.0  # seconds
-MOST_PROBLEMS = 200  # that are written down; all are counted
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What was tried, with what and where; numbers of different origins are not added."""
+    """What is tried, with what and where."""
 
     seed: int
     commit: str
@@ -34,7 +33,7 @@ class Origin:
         Args:
             seed: of the soak.
         """
-        cores = len(os.sched_getaffinity(0))
+        cores = os.cpu_count()
         system = f"{platform.system()}, Python {platform.python_version()}"
         return cls(seed, commit(), f"{cores} cores of {processor()}, no GPU, {system}")
 
@@ -51,8 +50,21 @@ def commit() -> str:
 
 
 @dataclass
+class Failure:
+    """An attempt that was not survived; it is tried again with the next commit."""
+
+    attempt: int
+    faults: int
+    problem: str
+    commit: str  # with which it was tried last
+
+
+@dataclass
 class Ledger:
-    """Attempts, faults and problems of one campaign.
+    """Attempts, faults and problems of one campaign with one seed.
+
+    An attempt depends on seed and number alone, so that a soak goes on with another commit: what failed is
+    tried again, and counted as mended if it holds then.
 
     Args:
         file: where it is kept.
@@ -63,23 +75,30 @@ class Ledger:
     origin: Origin
     next: int = 0  # number of the next attempt
     tried: int = 0
-    failed: int = 0
+    mended: int = 0  # attempts that failed with an earlier commit, and hold with a later one
     seconds: float = 0.0
     complete: bool = False
     measured: dict[str, float] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    made: dict[str, int] = field(default_factory=dict)  # attempts with each commit and machine
     _saved: float = 0.0
 
     @classmethod
     def load(cls, file: Path, origin: Origin) -> Ledger:
-        """The ledger in a file; a new one where there is none, or one of another origin."""
+        """The ledger in a file; a new one where there is none, or one of another seed."""
         ledger = cls(file, origin)
         if file.exists():
             stored = json.loads(file.read_text())
-            if stored.pop("origin") == asdict(origin):
+            if stored.pop("seed") == origin.seed:
+                stored["failures"] = [Failure(**failure) for failure in stored["failures"]]
                 for name, value in stored.items():
                     setattr(ledger, name, value)
         return ledger
+
+    @property
+    def failed(self) -> int:
+        """Faults that did harm."""
+        return sum(failure.faults for failure in self.failures)
 
     @property
     def survived(self) -> int:
@@ -87,7 +106,7 @@ class Ledger:
         return self.tried - self.failed
 
     def add(self, tried: int, problem: str | None, measured: Mapping[str, float], seconds: float) -> None:
-        """Note an attempt.
+        """Note the next attempt.
 
         Args:
             tried: faults in it.
@@ -96,27 +115,40 @@ class Ledger:
             seconds: that it took.
         """
         if problem is not None:
-            self.failed += max(1, tried)
-            self.problems = [*self.problems, f"attempt {self.next}: {problem}"][:MOST_PROBLEMS]
-        self.tried += max(tried, 0 if problem is None else 1)
-        self.seconds += seconds
+            tried = max(1, tried)
+            self.failures.append(Failure(self.next, tried, problem, self.origin.commit))
+        self.tried += tried
         self.next += 1
+        origin = f"commit {self.origin.commit}; {self.origin.machine}"
+        self.made[origin] = self.made.get(origin, 0) + 1
+        self._note(measured, seconds, save=problem is not None)
+
+    def repeat(self, failure: Failure, problem: str | None, seconds: float) -> None:
+        """Note that an attempt that failed was tried again.
+
+        Args:
+            failure: of this ledger.
+            problem: what does not hold still; None: it is mended.
+            seconds: that it took.
+        """
+        if problem is None:
+            self.failures.remove(failure)
+            self.mended += 1
+        else:
+            failure.problem, failure.commit = problem, self.origin.commit
+        self._note({}, seconds, save=True)
+
+    def _note(self, measured: Mapping[str, float], seconds: float, *, save: bool) -> None:
+        self.seconds += seconds
         for name, value in measured.items():
             self.measured[name] = max(value, self.measured.get(name, value))
-        if problem is not None or time.monotonic() - self._saved > SAVE_EVERY:
+        if save or time.monotonic() - self._saved > SAVE_EVERY:
             self.save()
 
     def save(self) -> None:
         """Write it down."""
         self._saved = time.monotonic()
-        plain = {
-            "origin": asdict(self.origin),
-            "next": self.next,
-            "tried": self.tried,
-            "failed": self.failed,
-            "seconds": round(self.seconds, 1),
-            "complete": self.complete,
-            "measured": self.measured,
-            "problems": self.problems,
-        }
+        plain = asdict(self) | {"seed": self.origin.seed, "seconds": round(self.seconds, 1)}
+        for name in ("file", "origin", "_saved"):
+            del plain[name]
         write_bytes(self.file, (json.dumps(plain, indent=1) + "\n").encode())

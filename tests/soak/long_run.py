@@ -22,6 +22,43 @@ BYTES_A_LINE = 400  # of metrics.jsonl
 OTHER_BYTES = 40_000_000  # of everything else in the run folder, at the end
 
 
+# The smallest policy that there can be, and nothing measured more often than has to be.
+SMALLEST = {
+    "batch-size": "2",
+    "checkpoint-every": "20",
+    "device": "cpu",
+    "log-every": str(LOG_EVERY),
+    "policy.action-steps": "2",
+    "policy.denoiser": "mlp",
+    "policy.draws": "1",
+    "policy.encoder.group-channels": "4",
+    "policy.encoder.keypoints": "2",
+    "policy.encoder.output-stride": "8",
+    "policy.encoder.widths": "4 4 4 4",
+    "policy.horizon": "4",
+    "policy.mlp-blocks": "1",
+    "policy.mlp-width": "16",
+    "policy.obs-steps": "1",
+    "policy.sampling-steps": "10",
+    "policy.train-timesteps": "20",
+    "steps-per-epoch": str(EPOCH),
+    "threads": "1",
+}
+
+
+def command_line(run: Path, data: Path, steps: int) -> list[str]:
+    """``train ...``.
+
+    Args:
+        run: folder of the run.
+        data: folder of the datasets.
+        steps: of the whole run.
+    """
+    words = ["train", "--resume", "--out", str(run), "--steps", str(steps)]
+    words += ["--source", str(data / "sim.hdf5"), "--target", str(data / "real.hdf5")]
+    return words + [word for name, value in SMALLEST.items() for word in (f"--{name}", *value.split())]
+
+
 class LongRun(Campaign):
     """Each attempt watches one slice of a run that goes on between the attempts; resumed, it goes on, too."""
 
@@ -38,41 +75,14 @@ class LongRun(Campaign):
     def prepare(self) -> None:
         """Start or resume the run."""
         data = self.folder / "data"
-        if not (data / "real.hdf5").exists():
-            jobs.make_data(data)
+        jobs.make_data(data)
         self._run = self.folder / "run"
-        words = (
-            *("train", "--resume", "--out", str(self._run), "--source", str(data / "sim.hdf5")),
-            *("--target", str(data / "real.hdf5"), "--steps", str(STEPS), "--steps-per-epoch", str(EPOCH)),
-            *(
-                "--checkpoint-every",
-                "20",
-                "--log-every",
-                str(LOG_EVERY),
-                "--batch-size",
-                "2",
-                "--device",
-                "cpu",
-            ),
-            *(
-                "--threads",
-                "1",
-                "--policy.obs-steps",
-                "1",
-                "--policy.horizon",
-                "4",
-                "--policy.action-steps",
-                "2",
-            ),
-            *("--policy.encoder.widths", "4", "4", "4", "4", "--policy.encoder.keypoints", "2"),
-            *("--policy.encoder.group-channels", "4", "--policy.encoder.output-stride", "8"),
-            *("--policy.denoiser", "mlp", "--policy.mlp-width", "16", "--policy.mlp-blocks", "1"),
-            *("--policy.train-timesteps", "20", "--policy.sampling-steps", "10", "--policy.draws", "1"),
-        )
         self._log = (self.folder / "log.txt").open("wb")
         code = "from beacon.cli.main import entry; entry()"
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code, *words], stdout=self._log, stderr=self._log
+            [sys.executable, "-c", code, *command_line(self._run, data, STEPS)],
+            stdout=self._log,
+            stderr=self._log,
         )
         self._looks: list[tuple[float, int]] = []
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from soak import faults
+from soak.campaign import lane_number
 
 PRELOAD = [
     "av",
@@ -36,12 +37,16 @@ PRELOAD = [
     "diffusers.schedulers.scheduling_ddpm",
     "pyarrow.parquet",
     "sklearn.neighbors",
+    "soak.configurations",
+    "soak.data",
     "soak.jobs",
     "soak.mutations",
+    "soak.warm",
     "tensorboard.summary.writer.record_writer",
     "torch.utils.tensorboard",
     "zarr",
 ]
+LEAST_PROGRESS = 0.2  # seconds of a processor
 SIMULATION = ["beacon.sim.evaluate", "beacon.sim.generate", "robosuite"]
 
 
@@ -77,6 +82,16 @@ def context(*, simulation: bool = False) -> Any:
     chosen = multiprocessing.get_context("forkserver")
     chosen.set_forkserver_preload([*PRELOAD, *(SIMULATION if simulation else [])])
     return chosen
+
+
+def start(process: BaseProcess) -> BaseProcess:
+    """Start a process that its own lane alone asks how it ended.
+
+    Whenever one is started, `multiprocessing` looks at all others; two that look at once lose the exit code.
+    """
+    process.start()
+    multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
+    return process
 
 
 def run_cli(arguments: list[str]) -> Said:
@@ -127,13 +142,13 @@ class Worker:
 
     Args:
         memory: MB of address space beyond what it starts with.
-        seconds: that a call may take by the clock.
+        seconds: by the clock, in which a call that goes on has to use a processor at least for a moment.
         cpu_seconds: that a call may take of a processor.
         calls: after which the process is replaced, so that its memory is that of few calls.
     """
 
     def __init__(
-        self, *, memory: int = 4096, seconds: float = 300.0, cpu_seconds: float = 30.0, calls: int = 50
+        self, *, memory: int = 4096, seconds: float = 300.0, cpu_seconds: float = 30.0, calls: int = 200
     ) -> None:
         self.memory, self.seconds, self.cpu_seconds, self.calls = memory, seconds, cpu_seconds, calls
         self._process: BaseProcess | None = None
@@ -145,9 +160,13 @@ class Worker:
         if self._process is None:
             self._start()
         self._connection.send((function, arguments))
-        if not self._connection.poll(self.seconds):
-            self.close(kill=True)
-            return Answer(problem=f"not done after {self.seconds:g} s")
+        used = -1.0
+        while not self._connection.poll(self.seconds):  # on a busy machine only the processor's time counts
+            assert self._process is not None and self._process.pid is not None
+            before, used = used, processor_seconds(self._process.pid)
+            if used < before + LEAST_PROGRESS:
+                self.close(kill=True)
+                return Answer(problem=f"hangs for {self.seconds:g} s")
         try:
             value, problem, memory = self._connection.recv()
         except (EOFError, ConnectionResetError):
@@ -166,8 +185,7 @@ class Worker:
     def _start(self) -> None:
         chosen = context()
         self._connection, theirs = chosen.Pipe()
-        self._process = chosen.Process(target=_serve, args=(theirs, self.memory, self.cpu_seconds))
-        self._process.start()
+        self._process = start(chosen.Process(target=_serve, args=(theirs, self.memory, self.cpu_seconds)))
         theirs.close()
         self._done = 0
 
@@ -180,6 +198,39 @@ class Worker:
             self._process.kill()
         self._process.join()
         self._process = None
+
+
+class Workers:
+    """A worker for every lane.
+
+    Args:
+        cpu_seconds: that a call may take of a processor.
+    """
+
+    def __init__(self, *, cpu_seconds: float) -> None:
+        self._cpu_seconds = cpu_seconds
+        self._workers: dict[int, Worker] = {}
+
+    @property
+    def here(self) -> Worker:
+        """That of this lane."""
+        return self._workers.setdefault(lane_number(), Worker(cpu_seconds=self._cpu_seconds))
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self._workers.values():
+            worker.close()
+
+
+def processor_seconds(process: int) -> float:
+    """Time of a processor that a process and its living children have had."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:  # it has ended
+        return 0.0
+    ticks = sum(int(value) for value in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(processor_seconds(int(child)) for child in children)
 
 
 def _serve(connection: Any, memory: int, cpu_seconds: float) -> None:

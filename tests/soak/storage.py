@@ -18,13 +18,14 @@ from soak.sandbox import Said, context
 
 SAMPLE = ("train beacon", "convert to HDF5")
 JOBS = ("train beacon", "train cotrain", *SAMPLE[1:], "convert to LeRobot", "curate", "export")
+DAMAGED = "train beacon, keeping three checkpoints"  # of which files are damaged
 DAMAGES = 300  # torn lines and flipped bits in the whole campaign
 DISKS = 100  # small file systems
 LARGEST_DISK = 700  # kB; a run needs about as much
 
 
 class Storage(Campaign):
-    """First what goes wrong in a call, in a random order of all calls; then what is wrong with files."""
+    """Calls that fail, all of them, damaged files and small disks, in random order."""
 
     name = "storage"
     what = (
@@ -36,30 +37,38 @@ class Storage(Campaign):
     unit = "faults"
     share = 0.15
     sample = 4
+    parallel = True
 
     def prepare(self) -> None:
         """Do every job once, and count its calls."""
         context()
         data = self.folder / "data"
-        if not (data / "real.hdf5").exists():
-            jobs.make_data(data)
+        jobs.make_data(data)
         run = self._whole("train beacon") / "run"
-        every = {job.name: job for job in [*jobs.training_jobs(data), *jobs.file_jobs(data, run)]}
-        self._jobs = {name: every[name] for name in (SAMPLE if self.small else JOBS)}
+        training = [
+            jobs.short_training("train beacon", data, "beacon", steps=4, keep=1),
+            jobs.short_training("train cotrain", data, "cotrain", steps=4, keep=1),
+            jobs.short_training(DAMAGED, data, "beacon", steps=6, keep=3),
+        ]
+        every = {job.name: job for job in [*training, *jobs.file_jobs(data, run)]}
+        self._jobs = {name: every[name] for name in (*(SAMPLE if self.small else JOBS), DAMAGED)}
         calls = {name: self._count(job) for name, job in self._jobs.items()}
-        every_fault = [
+        attempts = [
             (name, kind, number + 1)
             for name, counts in calls.items()
+            if name != DAMAGED
             for kind, count in counts.items()
             for number in range(count)
         ]
-        order = np.random.default_rng(len(every_fault)).permutation(len(every_fault))
-        self._faults = [every_fault[index] for index in order]
-        self._can_mount = not self.small and self._disk("64k")
-        self.planned = len(self._faults) + DAMAGES + (DISKS if self._can_mount else 0)
+        attempts += [(DAMAGED, "damage", number) for number in range(DAMAGES)]
+        if not self.small and self._disk("64k"):
+            attempts += [("", "disk", number) for number in range(DISKS)]
+        order = np.random.default_rng(len(attempts)).permutation(len(attempts))
+        self._attempts = [attempts[index] for index in order]
+        self.planned = len(self._attempts)
 
     def _whole(self, name: str) -> Path:
-        return self.folder / "whole" / name.replace(" ", "-")
+        return self.folder / "whole" / name.replace(",", "").replace(" ", "-")
 
     def _count(self, job: Job) -> dict[str, int]:
         """How many calls of each kind the job makes; its result is kept to compare with."""
@@ -71,34 +80,34 @@ class Storage(Campaign):
             last = self._run(job, whole, Fault("write", 0))
             if last.code != 0:
                 raise RuntimeError(f"{job.name} fails without any fault: {last.end}")
-            (self.folder / "calls").rename(counts)
+            (self.lane / "calls").rename(counts)
         return dict(zip(faults.KINDS, map(int, counts.read_text().split()), strict=True))
 
     def _run(self, job: Job, out: Path, fault: Fault | None = None) -> Said:
-        log = self.folder / "log.txt"
+        log = self.lane / "log.txt"
         if fault is None:
             return Detached(job.work, out, log=log).end()
-        calls = self.folder / "calls"
+        calls = self.lane / "calls"
         return Detached(faults.run_with_fault, fault, out, calls, job.work, log=log).end()
 
     def attempt(self, number: int, rng: Randomness) -> Attempt:
         """One fault, what is said of it, and the same command again."""
-        if number < len(self._faults):
-            return self._failing_call(number, rng)
+        name, kind, call = self._attempts[number]
+        if kind == "disk":
+            return self._full_disk(rng)
+        if kind != "damage":
+            return self._failing_call(name, kind, call, rng)
         out = self._fresh()
-        shutil.copytree(self._whole("train beacon"), out, dirs_exist_ok=True)
-        if number < len(self._faults) + DAMAGES:
-            return _torn_line(self, out, rng) if rng.random() < 0.3 else _flipped_bit(self, out, rng)
-        return self._full_disk(rng)
+        shutil.copytree(self._whole(DAMAGED), out, dirs_exist_ok=True)
+        return _torn_line(self, out, rng) if rng.random() < 0.3 else _flipped_bit(self, out, rng)
 
     def _fresh(self) -> Path:
-        out = self.folder / "out"
+        out = self.lane / "out"
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
         return out
 
-    def _failing_call(self, number: int, rng: Randomness) -> Attempt:
-        name, kind, call = self._faults[number]
+    def _failing_call(self, name: str, kind: str, call: int, rng: Randomness) -> Attempt:
         job, out = self._jobs[name], self._fresh()
         errors = ["read-only", "permission", "full disk"] if kind == "create" else [*faults.ERRORS][:3]
         fault = Fault(kind, call, str(rng.choice(errors)), bool(rng.integers(2)))
@@ -128,7 +137,7 @@ class Storage(Campaign):
 
     def _disk(self, size: str) -> bool:
         """Mount a file system of this size, where one may."""
-        disk = self.folder / "disk"
+        disk = self.lane / "disk"
         disk.mkdir(exist_ok=True)
         command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)]
         mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -139,7 +148,8 @@ class Storage(Campaign):
     def _full_disk(self, rng: Randomness) -> Attempt:
         """A disk that fills up; with room for the rest, the same command ends as if there had been enough."""
         job = self._jobs[str(rng.choice(["train beacon", "convert to LeRobot", "convert to HDF5"]))]
-        disk, size = self.folder / "disk", int(rng.integers(8, LARGEST_DISK))
+        disk, size = self.lane / "disk", int(rng.integers(8, LARGEST_DISK))
+        disk.mkdir(exist_ok=True)
         mount = ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(disk)]
         subprocess.run(mount, check=True)
         try:
@@ -171,7 +181,7 @@ def _torn_line(campaign: Storage, out: Path, rng: Randomness) -> Attempt:
     torn = content[: len(content) - int(rng.integers(1, 60))]
     garbage = bytes(rng.bytes(int(rng.integers(1, 40)))) if rng.random() < 0.5 else b""
     file.write_bytes(torn + garbage)
-    problem = campaign._again(campaign._jobs["train beacon"], out)
+    problem = campaign._again(campaign._jobs[DAMAGED], out)
     return Attempt(1, problem and f"a torn line, resumed at step {step}: {problem}")
 
 
@@ -185,7 +195,7 @@ def _flipped_bit(campaign: Storage, out: Path, rng: Randomness) -> Attempt:
     position = int(rng.integers(len(content)))
     content[position] ^= 1 << int(rng.integers(8))
     file.write_bytes(content)
-    job = campaign._jobs["train beacon"]
+    job = campaign._jobs[DAMAGED]
     said = campaign._run(job, out)
     where = f"{file.name}, byte {position}"
     if said.code == 0:  # in the checksums themselves a bit may say nothing, such as in a space

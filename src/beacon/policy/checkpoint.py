@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from beacon import __version__
-from beacon.errors import RunError, UserError
+from beacon.errors import UserError
+from beacon.files import writing
 from beacon.plain import from_plain, to_plain
 from beacon.policy.config import ObservationSpec, PolicyConfig
 from beacon.policy.deployment import DeploymentInfo
@@ -82,14 +83,12 @@ def save_policy(
         "preset": preset,
         "versions": {"beacon": __version__, "torch": str(torch.__version__)},
     }
-    try:
+    with writing(folder, "the policy is not saved"):
         folder.mkdir(parents=True, exist_ok=True)
         save_tensors(folder / RAW, state)
         if ema_state is not None:
             save_tensors(folder / EMA, ema_state)
         (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"{folder}: could not save the policy ({error})") from error
 
 
 def load_policy(path: str | Path, *, device: str | torch.device = "cpu", ema: bool = True) -> TrainedPolicy:

@@ -18,7 +18,7 @@ import numpy as np
 
 from beacon import __version__
 from beacon.errors import RunError, UserError
-from beacon.files import remove_leftovers, sync, writing
+from beacon.files import as_part, remove_leftovers, sync, writing
 from beacon.policy import load_policy, save_policy
 from beacon.policy.checkpoint import find_checkpoint, read_description
 from beacon.policy.trained import TrainedPolicy
@@ -67,16 +67,17 @@ def export_policy(run: Path, out: Path, options: ExportOptions) -> dict[str, Any
         remove_leftovers(out, ".partial")
         try:
             temporary.mkdir(parents=True)
-            save_policy(
-                temporary,
-                state=policy.policy.state_dict(),  # the averaged parameters, if there were any
-                ema_state=None,
-                spec=policy.spec,
-                config=policy.policy.config,
-                normalization=description["normalization"],
-                preset=description.get("preset"),
-                deployment=policy.deployment,
-            )
+            with as_part():
+                save_policy(
+                    temporary,
+                    state=policy.policy.state_dict(),  # the averaged parameters, if there were any
+                    ema_state=None,
+                    spec=policy.spec,
+                    config=policy.policy.config,
+                    normalization=description["normalization"],
+                    preset=description.get("preset"),
+                    deployment=policy.deployment,
+                )
             _compare(policy, temporary)
             report["differences"] = _export_graphs(policy, temporary, options)
             (temporary / PROVENANCE).write_text(json.dumps(provenance, indent=2) + "\n")

@@ -20,7 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from beacon.errors import RunError, UserError
+from beacon.errors import UserError
+from beacon.files import as_part
 from beacon.policy.checkpoint import (
     EMA,
     RAW,
@@ -78,7 +79,7 @@ def save_checkpoint(
         keep: checkpoints to keep.
     """
     with Checkpoints(folder).saving(progress.step, keep) as temporary:
-        try:
+        with as_part():  # `saving` says what became of the checkpoint
             save_policy(
                 temporary,
                 state=policy.state_dict(),
@@ -89,8 +90,6 @@ def save_checkpoint(
                 preset=preset,
                 deployment=deployment,
             )
-        except RunError as error:  # `saving` says what became of the checkpoint
-            raise error.__cause__ or error from None
         save_tensors(temporary / OPTIMIZER, _optimizer_tensors(optimizer, policy))
         save_tensors(temporary / METHOD, {k: torch.from_numpy(np.array(v)) for k, v in method_state.items()})
         where = {"epoch": progress.epoch, "step": progress.step, "configuration": configuration}

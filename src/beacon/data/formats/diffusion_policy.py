@@ -71,9 +71,9 @@ class ZarrReader(DatasetReader):
                 self._store = zarr.storage.LocalStore(self.path, read_only=True)
             root: Any = zarr.open_group(self._store, mode="r", zarr_format=2)
             ends_array = root["meta/episode_ends"]
-            members = {
-                str(name): item for name, item in root["data"].members() if isinstance(item, zarr.Array)
-            }
+            # One after the other: where zarr opens them all at once, every failure but the first is printed.
+            opened = {name: root[f"data/{name}"] for name in _array_names(stored)}
+            members = {name: item for name, item in opened.items() if isinstance(item, zarr.Array)}
         except Exception as error:  # zarr raises whatever its parts raise
             raise self._damaged("its list of arrays", error) from error
         self._arrays: dict[str, Any] = {}
@@ -231,6 +231,12 @@ def _check_folder(path: Path) -> dict[str, int]:
         if file.is_file():
             sizes[file.relative_to(path).as_posix()] = file.stat().st_size
     return sizes
+
+
+def _array_names(stored: dict[str, int]) -> list[str]:
+    """What has files of its own in ``data``."""
+    paths = [name.split("/") for name in stored]
+    return sorted({path[1] for path in paths if len(path) > 2 and path[0] == "data"})
 
 
 def _check_codecs(path: Path, stored: dict[str, int]) -> None:

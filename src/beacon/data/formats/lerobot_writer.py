@@ -54,7 +54,8 @@ class LeRobotWriter(DatasetWriter):
                 f"{path}: a LeRobot dataset needs the control rate, which the data do not say; say --fps"
             )
         self.path = path
-        self.partial = path.with_name(path.name + ".partial")
+        # Absolute, because pyarrow takes a relative "scheme:name" for the address of another file system.
+        self.partial = path.absolute().with_name(path.name + ".partial")
         self._options = options
         self._fps = options.fps
         self._lock = WriteLock(path, self.partial)

@@ -94,15 +94,20 @@ class ColumnReader:
         if path not in self._episodes:
             if len(self._episodes) >= MOST_OPEN:
                 self._episodes.pop(next(iter(self._episodes)))
-            column = self.read(path, "episode_index", slice(0, self.rows(path)))
-            with reading(path):
-                self._episodes[path] = _runs(column.to_numpy().astype(np.int64))
+            self._episodes[path] = _runs(self._whole_numbers(path, "episode_index"))
         if episode not in self._episodes[path]:
             raise UserError(f"{path} holds no rows of episode {episode}")
         rows = self._episodes[path][episode]
         if rows is None:
             raise UserError(f"{path}: the rows of episode {episode} do not stand together")
         return rows
+
+    def _whole_numbers(self, path: Path, name: str) -> NDArray[np.int64]:
+        where = f"{path}: '{name}'"
+        values = to_array(self.read(path, name, slice(0, self.rows(path))), where)
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            raise UserError(f"{where} is not a column of whole numbers")
+        return values.astype(np.int64)
 
     def read(self, path: Path, name: str, rows: slice) -> pa.ChunkedArray:
         """Some rows of one column."""

@@ -184,7 +184,8 @@ class RobomimicReader(DatasetReader):
         shape = self.info(self.episode_names[0], ACTIONS).shape
         if len(shape) != 2:
             return None
-        noted = read_action_names(safety.attribute(self._data, ACTION_NAMES), shape[1])
+        with self._naming(None, f"attribute '{ACTION_NAMES}'"):
+            noted = read_action_names(safety.attribute(self._data, ACTION_NAMES), shape[1])
         return noted or robosuite_action_names(self.env_args, shape[1])
 
     def problems(self) -> list[Problem]:

@@ -130,7 +130,8 @@ class RobomimicWriter(DatasetWriter):
             raise ValueError(f"{self.path}: '{name}' was written already")
         arrays = _arrays(name, episode)
         # Built in memory and written as bytes: HDF5 itself does not recover well from a full disk.
-        with h5py.File(name, "w", driver="core", backing_store=False) as file:
+        # Under a name of its own: HDF5 knows files of the whole process by their names, also those in memory.
+        with h5py.File(self._file(name), "w", driver="core", backing_store=False) as file:
             group = file.create_group(name)
             for key, array in arrays.items():
                 group.create_dataset(key, data=array, **self._layout(array))
