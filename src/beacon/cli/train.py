@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beacon.cli import parts
+from beacon.cli.early_looks import early_looks
 from beacon.cli.train_help import short_help
 from beacon.cli.train_options import (
     Choices,
@@ -83,13 +84,18 @@ def _train(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
 
     _set_threads(config)
     try:
-        with _watched(asked, folder), progress(config) as listener:
+        with (
+            _watched(asked, folder),
+            early_looks(config.run.looks) as looks,
+            progress(config) as listener,
+        ):
             checkpoint = train(
                 config,
                 folder,
                 resume=asked.resume,
                 listener=listener,
                 started=lambda summary: print(summary, flush=True),
+                looks=looks,
             )
     except KeyboardInterrupt:
         if not (folder / "config.yaml").exists():

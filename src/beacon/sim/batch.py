@@ -118,13 +118,23 @@ def run_batch(
 
 def check_policy(policy: Policy, world: SimulatedWorld) -> None:
     """Refuse a policy that asks for what the simulator does not give."""
+    check_shapes(policy.observation_keys, getattr(getattr(policy, "spec", None), "action_dim", None), world)
+
+
+def check_shapes(observation_keys: Sequence[str], action_dim: int | None, world: SimulatedWorld) -> None:
+    """Refuse what the simulator does not give or take.
+
+    Args:
+        observation_keys: what a policy sees.
+        action_dim: values of its actions; None: nobody knows.
+        world: the task in its domain.
+    """
     known = {world.image_key, *world.readings}
-    unknown = [key for key in policy.observation_keys if key not in known]
+    unknown = [key for key in observation_keys if key not in known]
     if unknown:
         raise UserError(
             f"the policy needs {', '.join(unknown)}, but the simulator gives {', '.join(sorted(known))}"
         )
-    action_dim = getattr(getattr(policy, "spec", None), "action_dim", None)
     expected = world.task.size.action_dim
     if action_dim is not None and action_dim != expected:
         raise UserError(

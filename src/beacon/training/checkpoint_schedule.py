@@ -14,7 +14,7 @@ class CheckpointSchedule:
     """Asked at the end of every epoch, which is when a run can be saved and stopped.
 
     Args:
-        options: ``checkpoint_every``, ``checkpoint_minutes`` and ``max_hours`` count.
+        options: ``checkpoint_every``, ``checkpoint_minutes``, ``max_hours`` and ``looks`` count.
         epochs: of the whole run.
         now: seconds, from any origin.
     """
@@ -36,7 +36,8 @@ class CheckpointSchedule:
         stops = options.max_hours is not None and ends > 3600 * options.max_hours
         minutes = options.checkpoint_minutes
         is_old = minutes is not None and present - self._saved >= 60 * minutes
-        saves = stops or is_old or number % self._every == 0 or number == self._epochs
+        is_asked_for = number % self._every == 0 or options.looks.is_due(number)
+        saves = stops or is_old or is_asked_for or number == self._epochs
         if saves:
             self._saved = present
         return saves, stops

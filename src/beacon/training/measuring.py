@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from beacon.data import Normalizer, WindowBatch, Windows
 from beacon.data.domains import Domains
+from beacon.devices import upload
 from beacon.methods import Measurements
 from beacon.methods.base import Indices, ReferencePolicy
 from beacon.policy import DiffusionPolicy, ModelEma
@@ -43,6 +45,10 @@ class Measuring:
     validation: WindowMeasurer | None
     loader: BatchLoader
     progress: Progress
+
+    def _domain(self, index: Indices) -> Tensor:
+        domain = torch.from_numpy(self.windows.domain[index].astype(np.int64))
+        return upload(domain, self.device)
 
     def _loss_pass(self, policy: DiffusionPolicy) -> LossPass:
         return LossPass(policy, self.normalizer, self.domains.target_index, self.config.run.precision)

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from beacon.data import WindowBatch
-from beacon.devices import upload
 from beacon.methods import METHODS, MethodContext
 from beacon.methods.base import Indices, Method, join_states, split_states
 from beacon.methods.kept import KeptDemonstrations
@@ -26,6 +25,7 @@ from beacon.training.batch_loader import BatchLoader
 from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from beacon.training.checkpoint_schedule import CheckpointSchedule
 from beacon.training.config import TrainConfig
+from beacon.training.early_looks import EarlyLooks
 from beacon.training.loading import deployment_info, kept_windows, load_training_data
 from beacon.training.loss_pass import check_precision
 from beacon.training.measuring import STEP, Measuring
@@ -54,6 +54,7 @@ def train(
     resume: bool = False,
     listener: Callable[[StepEvent], None] | None = None,
     started: Callable[[str], None] | None = None,
+    looks: EarlyLooks | None = None,
 ) -> Path:
     """Train a policy into a run folder; return the last checkpoint.
 
@@ -65,6 +66,7 @@ def train(
         resume: go on with the run in it, if there is one.
         listener: called after every step.
         started: called with two lines about the run when it begins.
+        looks: evaluates checkpoints while the run goes on, as ``config.run.looks`` says.
     """
     folder = RunFolder(out)
     with joined(config.run.device) as ranks:
@@ -75,6 +77,8 @@ def train(
             folder.check_free()
         check_loggers(config)
         trainer = Trainer(config, folder, ranks)
+        if looks is not None:
+            looks.check(trainer.policy.spec)
         data = describe(trainer.windows.sets, has_target=trainer.domains.target is not None)
         with folder.locked() if ranks.is_first else nullcontext():
             with ranks.first_goes_first():
@@ -82,7 +86,7 @@ def train(
                     folder.take_up(data)
                 elif ranks.is_first:
                     folder.start(config.to_dict(), data, config.data.decisions)
-            return trainer.run(resume=goes_on, listener=listener, started=started)
+            return trainer.run(resume=goes_on, listener=listener, started=started, looks=looks)
 
 
 class Trainer(Measuring):
@@ -154,6 +158,7 @@ class Trainer(Measuring):
         resume: bool = False,
         listener: Callable[[StepEvent], None] | None = None,
         started: Callable[[str], None] | None = None,
+        looks: EarlyLooks | None = None,
     ) -> Path:
         """Train to the end or as long as the run may; return the last checkpoint.
 
@@ -161,6 +166,7 @@ class Trainer(Measuring):
             resume: start from the newest checkpoint.
             listener: called after every step.
             started: called with two lines about the run when it begins.
+            looks: as for `train`.
         """
         config, folder = self.config, self.folder
         if resume and folder.has_checkpoint():
@@ -170,7 +176,7 @@ class Trainer(Measuring):
             split_states({"method": self.method, **self.auxiliary}, state)
         record = NoRecord()
         if self.ranks.is_first:
-            record = RunRecord(folder, config, self.windows, self.domains, self.progress)
+            record = RunRecord(folder, config, self.windows, self.domains, self.progress, looks)
         if self.ranks.is_first and self.progress.epoch < config.optimization.epochs:
             note_session(folder.path, self.device.type)
         epochs = config.optimization.epochs
@@ -192,8 +198,11 @@ class Trainer(Measuring):
                 if saves:
                     record.sync(self.progress.step)
                     checkpoint = self._save()
+                    record.saved(self.progress, checkpoint)
                 if stops:
                     break
+            else:
+                record.finish()
         finally:
             record.close()
         return checkpoint
@@ -267,17 +276,6 @@ class Trainer(Measuring):
         for auxiliary in self.auxiliary.values():
             loss = loss + auxiliary.loss(batch, encoding)
         return losses, encoding, loss
-
-    def _sample_losses(
-        self, policy: DiffusionPolicy, batch: WindowBatch, draw: torch.Generator
-    ) -> tuple[Tensor, Tensor, Encoding]:
-        """Losses and timesteps (draws, B), with crops and noise as ``draw`` says, and the encoding."""
-        losses: tuple[Tensor, Tensor, Encoding] = self._loss_pass(policy)(batch, draw)
-        return losses
-
-    def _domain(self, index: Indices) -> Tensor:
-        domain = torch.from_numpy(self.windows.domain[index].astype(np.int64))
-        return upload(domain, self.device)
 
     def _save(self) -> Path:
         if not self.ranks.is_first:
