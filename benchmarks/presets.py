@@ -3,8 +3,8 @@
 python benchmarks/presets.py SOURCE TARGET
 
 prints a Markdown table. Each preset is rehearsed as ``beacon train --dry-run`` does it, with the default
-method on the given demonstrations; ``tiny`` is the preset of ``beacon suite`` of that name. Memory is what the
-process had at its peak, so every preset has a process of its own.
+method on the given demonstrations; ``tiny`` is the preset of ``beacon suite`` of that name. Memory is what
+the process had at its peak, so every preset has a process of its own.
 """
 
 from __future__ import annotations

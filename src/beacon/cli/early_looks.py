@@ -83,7 +83,9 @@ class CheckpointLooks:
         """Wait for what is under way or waits; Ctrl-C leaves it out."""
         looks = self.news()
         if self._under_way is not None:
-            logger.info("training is done; waiting for the early look at the last checkpoint (Ctrl-C: do not)")
+            logger.info(
+                "training is done; waiting for the early look at the last checkpoint (Ctrl-C: do not)"
+            )
         with suppress(KeyboardInterrupt):
             while self._under_way is not None:
                 time.sleep(PAUSE)
@@ -127,10 +129,11 @@ def check_setting(job: tuple[EvaluateConfig, ObservationSpec], tell: Callable[..
         from beacon.sim.simulation import make_world
 
         world = make_world(setting.task, setting.domain, setting.size)
+        cameras = [key for key in world.image_keys if key in spec.cameras]
         check_shapes([*spec.cameras, *spec.proprio], spec.action_dim, world)
         episode = world.episode()
         episode.reset(world.initial_state(setting.region, setting.seed))
-        read_observation(episode.observe(image=bool(spec.cameras)), spec, DeploymentInfo(), "step")
+        read_observation(episode.observe(bool(cameras), cameras), spec, DeploymentInfo(), "step")
 
 
 def look_at(job: LookJob, tell: Callable[..., None]) -> dict[str, Any] | None:
@@ -189,7 +192,9 @@ def _told(job: LookJob, event: Event) -> Look | None:
         logger.info(f"the early look at {failure(event)}; training goes on")
         return None
     if event.value is None:
-        logger.info(f"no early look at step {job.step}: newer checkpoints have replaced it; say a larger --keep")
+        logger.info(
+            f"no early look at step {job.step}: newer checkpoints have replaced it; say a larger --keep"
+        )
         return None
     result: dict[str, Any] = event.value
     success = result["rates"]["success"]
