@@ -83,9 +83,7 @@ class CheckpointLooks:
         """Wait for what is under way or waits; Ctrl-C leaves it out."""
         looks = self.news()
         if self._under_way is not None:
-            logger.info(
-                "training is done; waiting for the early look at the last checkpoint (Ctrl-C: do not)"
-            )
+            logger.info("training is done; waiting for the last early look (Ctrl-C leaves it out)")
         with suppress(KeyboardInterrupt):
             while self._under_way is not None:
                 time.sleep(PAUSE)
@@ -193,7 +191,7 @@ def _told(job: LookJob, event: Event) -> Look | None:
         return None
     if event.value is None:
         logger.info(
-            f"no early look at step {job.step}: newer checkpoints have replaced it; say a larger --keep"
+            f"no early look at step {job.step}: newer checkpoints took its place; say a larger --keep"
         )
         return None
     result: dict[str, Any] = event.value

@@ -1,4 +1,4 @@
-"""metrics.jsonl: one JSON object a line, with "kind" (train, refresh, validation, evaluation), "step", numbers."""
+"""metrics.jsonl: a JSON object a line, "kind" (train, refresh, validation, evaluation), "step", numbers."""
 
 from __future__ import annotations
 

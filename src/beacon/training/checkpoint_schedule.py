@@ -17,12 +17,20 @@ class CheckpointSchedule:
         options: ``checkpoint_every``, ``checkpoint_minutes``, ``max_hours`` and ``looks`` count.
         epochs: of the whole run.
         now: seconds, from any origin.
+        began: when the session did, by the same clock; None: now.
     """
 
-    def __init__(self, options: RunOptions, epochs: int, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        epochs: int,
+        now: Callable[[], float] = time.monotonic,
+        began: float | None = None,
+    ) -> None:
         self._options, self._epochs, self._now = options, epochs, now
         self._every = options.checkpoint_every or max(1, epochs // CHECKPOINTS)
-        self._started = self._epoch_began = self._saved = now()
+        self._epoch_began = self._saved = now()
+        self._started = self._saved if began is None else began
         self._longest = 0.0  # seconds of an epoch
 
     def after(self, epoch: int) -> tuple[bool, bool]:

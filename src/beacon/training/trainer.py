@@ -101,6 +101,7 @@ class Trainer(Measuring):
             ranks: the processes of the run; None: this one alone.
         """
         self.config, self.folder, self.ranks = config, folder, ranks or Ranks()
+        self.began = time.monotonic()  # reading data counts for --max-hours
         optimization = config.optimization
         self.device = self.ranks.device(config.run.device)
         check_precision(self.device, config.run.precision)
@@ -180,7 +181,7 @@ class Trainer(Measuring):
         if self.ranks.is_first and self.progress.epoch < config.optimization.epochs:
             note_session(folder.path, self.device.type)
         epochs = config.optimization.epochs
-        schedule = CheckpointSchedule(config.run, epochs)
+        schedule = CheckpointSchedule(config.run, epochs, began=self.began)
         checkpoint = folder.checkpoints / f"{self.progress.step:08d}"
         try:
             if started is not None and self.ranks.is_first:
