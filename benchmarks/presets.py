@@ -16,6 +16,7 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
+from beacon.cli.train_progress import in_words
 from beacon.methods import DEFAULT_METHOD, METHODS
 from beacon.plain import changed
 from beacon.suites.presets import PRESETS as SUITES
@@ -70,7 +71,7 @@ def row(name: str, config: TrainConfig) -> str:
         f"| `{name}` | {expected.parameters / 1e6:.2f} M | {config.data.image_size or 'as recorded'} | "
         f"{optimization.batch_size} × {config.policy.draws} | {optimization.steps:,} | "
         f"{expected.memory_bytes / 2**30:.1f} | {expected.seconds_per_step:.2g} | "
-        f"{expected.seconds_per_refresh:.2g} | {expected.seconds / 3600:.2g} |"
+        f"{expected.seconds_per_refresh:.2g} | {in_words(expected.seconds)} |"
     )
 
 
@@ -78,7 +79,7 @@ def main(source: str, target: str) -> None:
     """Print the table."""
     print(
         "| preset | parameters | images | batch × draws | steps | memory, GiB | s a step | s a refresh | "
-        "whole run, h |"
+        "whole run |"
     )
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name, config in configurations(Path(source), Path(target)):

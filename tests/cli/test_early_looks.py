@@ -22,7 +22,10 @@ OPTIONS = LookOptions(evaluate_every=1, evaluate_task="lift")
     ("options", "says"),
     [
         (["--evaluate-every", "2"], "--evaluate-every needs --evaluate-task, for example stack"),
-        (["--evaluate-task", "lift"], "--evaluate-task lift: early looks need --evaluate-every, for example 5"),
+        (
+            ["--evaluate-task", "lift"],
+            "--evaluate-task lift: early looks need --evaluate-every",
+        ),
         (["--evaluate-every", "0", "--evaluate-task", "lift"], "--evaluate-every 0"),
         (["--evaluate-every", "1", "--evaluate-task", "juggle"], "there is no task 'juggle'"),
         ([*LOOKS, "--evaluate-domain", "moon"], "moon"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import h5py
@@ -15,14 +16,39 @@ from tiny_runs import TINY_OPTIONS, metrics
 
 from beacon import load_policy
 from beacon.cli.main import main
+from beacon.cli.train import parse
 from beacon.report.figure_spec import Line
+from beacon.report.reproduce import train_command
 from beacon.serving import Client
+from beacon.training.config import read_config
 
 SIZE = 112  # pixels, more than the simulator draws unless told
 CAMERAS = ["agentview", "robot0_eye_in_hand"]
 KEYS = ["agentview_image", "robot0_eye_in_hand_image"]
-STEPS = "--steps 4 --steps-per-epoch 2 --batch-size 8 --device cpu --threads 1 --log-every 1".split()
-LOOKS = "--evaluate-every 2 --evaluate-task lift --evaluate-domain texture-view --evaluate-episodes 2".split()
+STEPS = [
+    "--steps",
+    "4",
+    "--steps-per-epoch",
+    "2",
+    "--batch-size",
+    "8",
+    "--device",
+    "cpu",
+    "--threads",
+    "1",
+    "--log-every",
+    "1",
+]
+LOOKS = [
+    "--evaluate-every",
+    "2",
+    "--evaluate-task",
+    "lift",
+    "--evaluate-domain",
+    "texture-view",
+    "--evaluate-episodes",
+    "2",
+]
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +101,12 @@ def test_an_early_look_is_a_line_a_curve_and_a_figure(run: Path) -> None:
     assert panel.title == "lift small, texture-view, train region, 2 episodes"
     (mark,) = panel.marks
     assert isinstance(mark, Line) and (mark.x, mark.y) == ([4.0], [look["success"]])
+
+
+def test_the_report_names_the_command_with_its_looks(run: Path) -> None:
+    config = read_config(run / "config.yaml")
+    assert config.run.looks.evaluate_task == "lift"
+    assert parse(shlex.split(train_command(config, run))[2:]).config() == config
 
 
 def test_an_early_look_sees_what_an_evaluation_sees(run: Path, tmp_path: Path) -> None:

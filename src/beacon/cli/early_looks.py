@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NICENESS = 15  # a share of 3% of a core that the training wants for itself
 PAUSE = 0.1  # seconds between two questions while there is nothing else to do
+SETTING = ("task", "size", "domain", "region")
 CHECK = "--evaluate-every"  # name of the job before the training
 logger = logging.getLogger(__name__)
 
@@ -144,7 +145,8 @@ def look_at(job: LookJob, tell: Callable[..., None]) -> dict[str, Any] | None:
     from beacon.sim.evaluate import evaluate
 
     try:
-        return evaluate(job.checkpoint, job.setting)
+        result = evaluate(job.checkpoint, job.setting)
+        return {name: result[name] for name in (*SETTING, "rates", "seconds")}
     except (UserError, RunError, OSError):
         if job.checkpoint.exists():
             raise
@@ -202,7 +204,7 @@ def _told(job: LookJob, event: Event) -> Look | None:
         f"{result['task']} {result['size']}, {result['domain']}, {result['region']} region "
         f"(95% interval {100 * low:.0f}% to {100 * high:.0f}%)"
     )
-    setting = {name: result[name] for name in ("task", "size", "domain", "region")}
+    setting = {name: result[name] for name in SETTING}
     rates = {criterion: rate["rate"] for criterion, rate in result["rates"].items()}
     about = {"episodes": success["episodes"], "seconds": result["seconds"]}
     return Look(job.step, {**setting, **about, **rates, "low": low, "high": high})
