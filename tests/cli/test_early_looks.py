@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from test_train_command import SMALL
-from tiny_runs import start_cli
+from tiny_runs import Stopped, metrics, start_cli, stop_at, tiny_config
 
 from beacon.cli.early_looks import early_looks
 from beacon.cli.main import main
+from beacon.training import train
 from beacon.training.early_looks import LookOptions
 
 LOOKS = ["--evaluate-every", "1", "--evaluate-task", "lift"]
@@ -24,7 +25,7 @@ OPTIONS = LookOptions(evaluate_every=1, evaluate_task="lift")
         (["--evaluate-every", "2"], "--evaluate-every needs --evaluate-task, for example stack"),
         (
             ["--evaluate-task", "lift"],
-            "--evaluate-task lift: early looks need --evaluate-every",
+            "early looks need --evaluate-every, for example 5",
         ),
         (["--evaluate-every", "0", "--evaluate-task", "lift"], "--evaluate-every 0"),
         (["--evaluate-every", "1", "--evaluate-task", "juggle"], "there is no task 'juggle'"),
@@ -87,6 +88,15 @@ def test_one_look_at_a_time_and_none_at_what_is_gone(
         assert line == f"no early look at step {step}: newer checkpoints took its place; say a larger --keep"
     assert said[5].startswith(f"the early look at step 4: {damaged}: neither a checkpoint")
     assert said[5].endswith("; training goes on")
+
+
+def test_a_resumed_run_may_go_on_without(source: Path, target: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    config = tiny_config("cotrain", source, target, run={"looks": OPTIONS})
+    with pytest.raises(Stopped):
+        train(config, run, listener=stop_at(3))
+    assert main(["train", "--resume", "--out", str(run), "--evaluate-every", "None"]) == 0
+    assert (run / "checkpoints" / "00000006").is_dir() and metrics(run, "evaluation") == []
 
 
 def test_without_the_option_there_is_nobody() -> None:

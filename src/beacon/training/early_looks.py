@@ -42,10 +42,6 @@ class LookOptions:
         check_ranges(self)
         if self.evaluate_every is not None and self.evaluate_task is None:
             raise UserError("--evaluate-every needs --evaluate-task, for example stack")
-        if self.evaluate_every is None and self.evaluate_task is not None:
-            raise UserError(
-                f"--evaluate-task {self.evaluate_task}: early looks need --evaluate-every, for example 5"
-            )
 
     def is_due(self, epochs: int) -> bool:
         """Whether success is looked at after so many epochs."""
