@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from beacon.training.config import TrainConfig
     from beacon.training.trainer import StepEvent
 
-BLOCK = 20  # steps
-LONGEST = 5.0
+BLOCK = 20  # steps that are averaged before blocks are compared
+LONGEST = 2.0  # times the median
 
 
 class TimeLeft:
