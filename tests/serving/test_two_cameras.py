@@ -73,9 +73,8 @@ def test_demonstrations_have_both_pictures(run: Path) -> None:
             steps = len(demo["actions"])
             front, wrist = (demo["obs"][key][()] for key in KEYS)
             assert front.shape == wrist.shape == (steps, SIZE, SIZE, 3)
-            # The wrist moves, and what it sees with it: far more than what a camera in the room sees.
-            moved = [float(np.abs(p[0].astype(int) - p[-1]).mean()) for p in (front, wrist)]
-            assert moved[1] > moved[0] > 0
+            for one, other in ((front[0], front[-1]), (wrist[0], wrist[-1]), (front[0], wrist[0])):
+                assert np.abs(one.astype(int) - other).mean() > 10
 
 
 def test_every_camera_has_a_map_of_its_own(run: Path) -> None:
@@ -96,7 +95,7 @@ def test_an_early_look_is_a_line_a_curve_and_a_figure(run: Path) -> None:
     assert 0 <= look["low"] <= look["success"] <= look["high"] <= 1
     board = EventAccumulator(str(run)).Reload()
     assert [(e.step, e.value) for e in board.Scalars("evaluation/success")] == [(4, look["success"])]
-    figure = next(figure for figure in build([run]).figures if figure.key == "early-looks")
+    figure = next(figure for figure in build(run).figures if figure.key == "early-looks")
     (panel,) = figure.panels
     assert panel.title == "lift small, texture-view, train region, 2 episodes"
     (mark,) = panel.marks
