@@ -13,6 +13,7 @@ from tiny_runs import start_cli
 
 from beacon.cli.main import main
 from beacon.cli.train_progress import TimeLeft
+from beacon.policy.config import PRESETS
 
 
 def test_a_run_says_what_it_has(
@@ -32,12 +33,14 @@ def test_a_run_says_what_it_has(
     assert "on cpu, going on after step 2" in out and "stopped" not in out
 
 
+@pytest.mark.parametrize("preset", PRESETS)
 def test_a_dry_run_starts_nothing(
-    source: Path, target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    preset: str, source: Path, target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--source", str(source), "--target", str(target), *SMALL, "--out", str(tmp_path / "run")]
-    assert main(["train", *arguments, "--dry-run"]) == 0
+    assert main(["train", *arguments, "--preset", preset, "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert f"preset {preset}, " in lines[1]
     assert [line.split(":")[0] for line in lines] == ["data", "training", "parameters", "memory", "time"]
     assert not list(tmp_path.iterdir())
 

@@ -64,8 +64,10 @@ def read_metrics(file: Path) -> MetricsLog:
             unusable += 1
         elif entry["kind"] in kinds:
             kinds[entry["kind"]][entry["step"]] = entry  # a resumed run may say a step again
-    in_order = ([entries[step] for step in sorted(entries)] for entries in kinds.values())
-    return MetricsLog(*in_order, damaged=unusable)
+    train, refreshes, validation, evaluations = (
+        [entries[step] for step in sorted(entries)] for entries in kinds.values()
+    )
+    return MetricsLog(train, refreshes, validation, evaluations, unusable)
 
 
 def lines_until(file: Path, step: int) -> bytes:
