@@ -51,10 +51,16 @@ class Workers(Protocol):
 
 
 class Processes:
-    """Up to ``count`` processes; leaving the block stops those that still run."""
+    """Up to ``count`` processes; leaving the block stops those that still run.
 
-    def __init__(self, count: int, threads: int | None = 1) -> None:
-        self.count, self.threads = count, threads
+    Args:
+        count: how many at a time.
+        threads: of torch in each; None: as torch chooses.
+        niceness: by how much their priority is lower than that of this process.
+    """
+
+    def __init__(self, count: int, threads: int | None = 1, niceness: int = 0) -> None:
+        self.count, self.threads, self.niceness = count, threads, niceness
         self._context = get_context("spawn")  # OpenGL and numba do not survive a fork
         self._running: dict[str, tuple[Any, Any]] = {}
 
@@ -83,7 +89,10 @@ class Processes:
         """Begin ``work(job, tell)``."""
         ours, theirs = self._context.Pipe(duplex=False)
         process = self._context.Process(
-            target=_work, args=(work, job, self.threads, theirs), name=name, daemon=True
+            target=_work,
+            args=(work, job, self.threads, self.niceness, theirs),
+            name=name,
+            daemon=True,
         )
         process.start()
         theirs.close()
@@ -129,10 +138,12 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _work(work: Work, job: Any, threads: int | None, connection: Any) -> None:
+def _work(work: Work, job: Any, threads: int | None, niceness: int, connection: Any) -> None:
     """A process: only the parent hears Ctrl-C, and then stops this one."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if niceness:
+        os.nice(niceness)
     if threads is not None:
         import torch
 

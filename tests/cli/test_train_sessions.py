@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_train_command import SMALL
 from tiny_runs import start_cli
 
 from beacon.cli.main import main
 from beacon.cli.train_progress import TimeLeft
+from beacon.policy.config import PRESETS
 
 
 def test_a_run_says_what_it_has(
@@ -30,12 +33,14 @@ def test_a_run_says_what_it_has(
     assert "on cpu, going on after step 2" in out and "stopped" not in out
 
 
+@pytest.mark.parametrize("preset", PRESETS)
 def test_a_dry_run_starts_nothing(
-    source: Path, target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    preset: str, source: Path, target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--source", str(source), "--target", str(target), *SMALL, "--out", str(tmp_path / "run")]
-    assert main(["train", *arguments, "--dry-run"]) == 0
+    assert main(["train", *arguments, "--preset", preset, "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert f"preset {preset}, " in lines[1]
     assert [line.split(":")[0] for line in lines] == ["data", "training", "parameters", "memory", "time"]
     assert not list(tmp_path.iterdir())
 
@@ -81,6 +86,58 @@ def test_time_left_counts_what_happens_between_epochs() -> None:
     for step in range(31, 101):
         epochs = 10 - -(-step // 10)
         assert seconds[step] == pytest.approx(40 * epochs + -step % 10)
+
+
+def errors_of_time_left(durations: list[float], steps_per_epoch: int, minutes: float) -> list[float]:
+    """How far the estimate is from the truth, as a share of it, from the fifth minute to the fifth last one.
+
+    The recorded seconds are stretched so that the run takes ``minutes``.
+    """
+    stretched = np.array(durations[1:]) * 60 * minutes / sum(durations[1:])
+    times = np.concatenate([[0.0], np.cumsum(stretched)])
+    now = [0.0]
+    left = TimeLeft(steps_per_epoch, clock=lambda: now[0])
+    errors = []
+    for step, passed in enumerate(times, start=1):
+        now[0] = passed
+        estimate, truth = left(step, len(times)), times[-1] - passed
+        if passed >= 300 and truth >= 300:
+            assert estimate is not None
+            errors.append(estimate / truth - 1)
+    return errors
+
+
+@pytest.mark.parametrize("method", ["beacon", "beacon-paper"])
+@pytest.mark.parametrize("minutes", [30, 60])
+def test_time_left_is_right_after_five_minutes(method: str, minutes: float) -> None:
+    """On recorded seconds of the processor of two runs: steps, refreshes and checkpoints."""
+    recorded = json.loads((Path(__file__).parent / "step_times.json").read_text())[method]
+    errors = errors_of_time_left(recorded["seconds"], recorded["steps_per_epoch"], minutes)
+    assert len(errors) > 100 and np.abs(errors).max() < 0.1
+
+
+def test_time_left_after_a_pause() -> None:
+    """A machine that slept for an hour does not count on sleeping again."""
+    now = [0.0]
+    left = TimeLeft(50, clock=lambda: now[0])
+    for step in range(1, 1001):
+        now[0] += 3600.0 if step == 130 else 1.0
+        seconds = left(step, 1000)
+        if step > 140:
+            assert seconds == pytest.approx(1000 - step, rel=0.4)
+        if step > 300:
+            assert seconds == pytest.approx(1000 - step)
+
+
+def test_before_the_end_of_an_epoch_time_left_is_a_lower_bound() -> None:
+    now = [0.0]
+    left = TimeLeft(4, clock=lambda: now[0])
+    said = []
+    for step in range(1, 9):
+        now[0] += 60.0
+        said.append(left.words(step, 8))
+    assert said[:4] == ["-", "at least 6 min 00 s", "at least 5 min 00 s", "at least 4 min 00 s"]
+    assert said[4:] == ["3 min 00 s", "2 min 00 s", "1 min 00 s", "0 s"]
 
 
 def test_time_left_of_epochs_of_one_step() -> None:

@@ -20,6 +20,17 @@ def test_gymnasiums_checker_is_content(name: str) -> None:
     environment.close()
 
 
+def test_the_wrists_camera() -> None:
+    environment = gymnasium.make("beacon/Lift-v0", cameras=("agentview", "robot0_eye_in_hand"), image_size=48)
+    observation, _ = environment.reset(seed=1)
+    assert environment.observation_space.contains(observation)
+    front, wrist = observation["agentview_image"], observation["robot0_eye_in_hand_image"]
+    assert front.shape == wrist.shape == (48, 48, 3) and (front != wrist).any()
+    environment.close()
+    with pytest.raises(UserError, match="--cameras topview: lift has agentview, robot0_eye_in_hand"):
+        gymnasium.make("beacon/Lift-v0", cameras=("topview",))
+
+
 def test_an_episode(make_world: object) -> None:
     environment = gymnasium.make("beacon.sim:beacon/Lift-v0", render_mode="rgb_array")
     observation, info = environment.reset(seed=1)

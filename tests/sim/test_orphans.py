@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from demonstrations import make_dataset
 
 COMMAND = "from beacon.cli.main import entry; entry()"
 
@@ -36,19 +37,26 @@ def alive(process: int) -> bool:
     return state != "Z"
 
 
-@pytest.mark.parametrize("verb", ["generate", "evaluate"])
+@pytest.mark.parametrize("verb", ["generate", "evaluate", "train"])
 def test_killed_commands_leave_no_workers(verb: str, tmp_path: Path) -> None:
+    data = make_dataset(tmp_path / "demos.hdf5")
     arguments = {
-        "generate": ["lift", "--demos", "500", "--out", str(tmp_path / "lift.hdf5")],
+        "generate": ["lift", "--demos", "500", "--out", str(tmp_path / "lift.hdf5"), "--workers", "2"],
         "evaluate": [
             *("beacon.sim.policies:random_small", "--task", "lift", "--episodes", "2000"),
-            *("--out", str(tmp_path / "result.json")),
+            *("--out", str(tmp_path / "result.json"), "--workers", "2"),
+        ],
+        # Killed while its only worker makes the task of an early look.
+        "train": [
+            *("--method", "source-only", "--source", str(data), "--out", str(tmp_path / "run")),
+            *("--evaluate-every", "1", "--evaluate-task", "lift"),
         ],
     }
-    command = [sys.executable, "-c", COMMAND, verb, *arguments[verb], "--workers", "2"]
+    count = 1 if verb == "train" else 2
+    command = [sys.executable, "-c", COMMAND, verb, *arguments[verb]]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 120
-    while len(workers := workers_of(process.pid)) < 2:
+    while len(workers := workers_of(process.pid)) < count:
         assert time.monotonic() < until and process.poll() is None
         time.sleep(0.1)
     process.send_signal(signal.SIGKILL)

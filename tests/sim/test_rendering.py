@@ -12,15 +12,17 @@ from beacon.sim.world import Episode
 from .conftest import MakeWorld, expert_recording
 
 
-def test_fast_pictures_look_like_robosuites(make_world: MakeWorld) -> None:
+@pytest.mark.parametrize("camera", ["agentview", "robot0_eye_in_hand"])
+def test_fast_pictures_look_like_robosuites(camera: str, make_world: MakeWorld) -> None:
     world = make_world("stack")
-    stock = Renderer(world.model, fast=False)
+    stock = Renderer(world.model, fast=False, camera=camera)
     recording = expert_recording("stack", "small", 0)
     episode = Episode(world)
     nq = world.model.nq
     for state in recording.states[:: len(recording) // 4]:
         episode.restore(state[1 : 1 + nq])
-        fast, full = world.renderer(episode.data).astype(int), stock(episode.data).astype(int)
+        fast = world.draw(episode.data, f"{camera}_image").astype(int)
+        full = stock(episode.data).astype(int)
         difference = np.abs(fast - full)
         assert difference.mean() < 2.5  # of 255
         assert (difference.max(axis=2) > 60).mean() < 0.02

@@ -9,12 +9,15 @@ from tiny_runs import assert_same_runs, tiny_config
 
 from beacon.training import RunOptions, train
 from beacon.training.checkpoint_schedule import CheckpointSchedule
+from beacon.training.early_looks import LookOptions
 
 
-def after_epochs(options: RunOptions, durations: list[float]) -> list[tuple[bool, bool]]:
-    """What the schedule says after epochs of these many seconds."""
-    clock = [0.0]
-    schedule = CheckpointSchedule(options, len(durations), now=lambda: clock[0])
+def after_epochs(
+    options: RunOptions, durations: list[float], loading: float = 0.0
+) -> list[tuple[bool, bool]]:
+    """What the schedule says after epochs of these many seconds, and as many before the first."""
+    clock = [loading]
+    schedule = CheckpointSchedule(options, len(durations), now=lambda: clock[0], began=0.0)
     answers = []
     for epoch, seconds in enumerate(durations):
         clock[0] += seconds
@@ -40,6 +43,18 @@ def test_a_run_stops_when_another_epoch_would_end_too_late() -> None:
     assert after_epochs(options, [100.0, 100.0]) == [(False, False), (True, False)]  # the last epoch
     assert after_epochs(options, [100.0, 100.0, 100.0, 100.0])[1:3] == [(False, False), (True, True)]
     assert after_epochs(options, [30.0, 200.0, 30.0])[1] == (True, True)  # the longest epoch counts
+
+
+def test_reading_data_counts_as_well() -> None:
+    options = RunOptions(checkpoint_every=100, max_hours=0.1)
+    assert after_epochs(options, [100.0] * 4, loading=50.0)[1:3] == [(False, False), (True, True)]
+    assert after_epochs(options, [100.0] * 4, loading=70.0)[:2] == [(False, False), (True, True)]
+
+
+def test_what_is_to_be_looked_at_is_saved() -> None:
+    options = RunOptions(checkpoint_every=3, looks=LookOptions(evaluate_every=2, evaluate_task="lift"))
+    saves = [save for save, _ in after_epochs(options, [1.0] * 7)]
+    assert saves == [False, True, True, True, False, True, True]
 
 
 @pytest.mark.parametrize("method", ["cotrain", "beacon"])

@@ -28,6 +28,8 @@ def command(
     mimic: Path | None = None,
     replay: Path | None = None,
     expert: str | None = None,
+    cameras: tuple[str, ...] = ("agentview",),
+    image_size: int = 96,
     overwrite: bool = False,
 ) -> int:
     """Write a robomimic HDF5 file of successful demonstrations.
@@ -48,6 +50,8 @@ def command(
         mimic: expand the demonstrations in this file, in the manner of MimicGen, in place of the expert.
         replay: repeat the actions of the demonstrations in this file in the domain.
         expert: another scripted expert than the task's own: an installed one, or module:Class.
+        cameras: whose pictures are recorded: agentview, robot0_eye_in_hand (on the wrist), or both.
+        image_size: height and width of the pictures.
         overwrite: replace an existing file.
     """
     from beacon.sim.generate import GenerateConfig, generate
@@ -66,6 +70,8 @@ def command(
         replay=replay,
         expert=expert,
         overwrite=overwrite,
+        cameras=cameras,
+        image_size=image_size,
     )
     with counting_progress(f"{task} · {domain}") as update:
         report = generate(config, update)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beacon.cli import parts
+from beacon.cli.early_looks import early_looks
 from beacon.cli.messages import print_json
 from beacon.cli.plain_lines import in_words
 from beacon.cli.train_help import short_help
@@ -85,7 +86,11 @@ def _help(choices: Choices) -> str:
 
 def _train(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
     try:
-        with _watched(asked, folder), progress(config) as listener:
+        with (
+            _watched(asked, folder),
+            early_looks(config.run.looks) as looks,
+            progress(config) as listener,
+        ):
             from beacon.training.trainer import train  # seconds, of which the bar says that it is starting
 
             _set_threads(config)
@@ -95,6 +100,7 @@ def _train(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
                 resume=asked.resume,
                 listener=listener,
                 started=lambda summary: print(summary, flush=True),
+                looks=looks,
             )
     except KeyboardInterrupt:
         if not (folder / "config.yaml").exists():

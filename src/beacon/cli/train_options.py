@@ -26,6 +26,7 @@ from beacon.training.config import (
     preset_config,
     preset_data,
 )
+from beacon.training.early_looks import LookOptions
 
 Options = TypeVar("Options")
 PROG = "beacon train"
@@ -202,6 +203,8 @@ def parse_new(choices: Choices) -> TrainArguments[Any]:
         )
     except parsing.UnknownOption as error:
         raise UserError(f"{error}{_other_methods(error.option, choices.method)}") from None
+    if parsed.run.looks.evaluate_every is None and parsed.run.looks != LookOptions():
+        raise UserError("--evaluate-task and the like: early looks need --evaluate-every, for example 5")
     if choices.joint_target is not None:
         parsed = replace(parsed, data=replace(parsed.data, target=choices.joint_target))
     if choices.audit is not None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from beacon.cli.messages import shown_messages
 from beacon.cli.plain_lines import PlainLines, in_words
 from beacon.progress import listening
@@ -16,12 +18,16 @@ if TYPE_CHECKING:
     from beacon.training.config import TrainConfig
     from beacon.training.trainer import StepEvent
 
+BLOCK = 20  # steps that are averaged before blocks are compared
+LONGEST = 2.0  # times the median
+
 
 class TimeLeft:
     """Time left, by the steps of this session and by what happens between its epochs.
 
-    A mean over the last seconds would not know of what comes once an epoch: refreshes of the weights,
-    validation and checkpoints.
+    Refreshes of the weights, validation and checkpoints come once an epoch or less often, so they are
+    counted apart. Only the newer half of what was seen counts: the first refreshes are not like the later
+    ones, and other programs come and go.
 
     Args:
         steps_per_epoch: of the run.
@@ -31,7 +37,8 @@ class TimeLeft:
     def __init__(self, steps_per_epoch: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._length, self._clock = steps_per_epoch, clock
         self._before: float | None = None  # when the last step ended
-        self._inside, self._across = _Mean(), _Mean()  # seconds to a step within an epoch, and to its first
+        # Seconds to a step within an epoch, and to its first.
+        self._inside, self._across = _Recent(BLOCK, LONGEST), _Recent()
 
     def __call__(self, step: int, steps: int) -> float | None:
         """Seconds left after ``step`` of ``steps``; None as long as nobody can tell."""
@@ -42,26 +49,53 @@ class TimeLeft:
                 now - self._before
             )
         self._before = now
-        if not self._inside.count and not self._across.count:
+        inside, across = self._inside.mean, self._across.mean
+        inside = across if inside is None else inside
+        across = inside if across is None else across
+        if inside is None or across is None:
             return None
-        starts = steps // self._length - -(-step // self._length)  # epochs that have not begun
-        across = self._across.value if self._across.count else self._inside.value
-        inside = self._inside.value if self._inside.count else across
+        starts = self._starts(step, steps)
         return starts * across + (steps - step - starts) * inside
 
+    def words(self, step: int, steps: int) -> str:
+        """As `__call__`; before the first end of an epoch, what happens there is yet to come."""
+        seconds = self(step, steps)
+        unknown = seconds is not None and self._across.mean is None and self._starts(step, steps) > 0
+        return f"{'at least ' if unknown else ''}{in_words(seconds)}"
 
-class _Mean:
-    """A mean of numbers that come one by one."""
+    def _starts(self, step: int, steps: int) -> int:
+        """Epochs that have not begun."""
+        return steps // self._length - -(-step // self._length)
 
-    def __init__(self) -> None:
-        self.count, self._sum = 0, 0.0
+
+class _Recent:
+    """The mean of the newer half of numbers that come one by one.
+
+    Args:
+        block: so many numbers are averaged first.
+        longest: a block counts at most as so many times the median one, because of a machine that slept.
+    """
+
+    def __init__(self, block: int = 1, longest: float = np.inf) -> None:
+        self._block, self._longest = block, longest
+        self._blocks: list[float] = []
+        self._sum, self._count = 0.0, 0  # of the block that is not full
+        self._of_blocks: float | None = None
 
     def add(self, value: float) -> None:
-        self.count, self._sum = self.count + 1, self._sum + value
+        self._sum, self._count = self._sum + value, self._count + 1
+        if self._count == self._block:
+            self._blocks.append(self._sum / self._count)
+            self._sum, self._count = 0.0, 0
+            newer = np.array(self._blocks[len(self._blocks) // 2 :])
+            self._of_blocks = float(np.minimum(newer, self._longest * np.median(newer)).mean())
 
     @property
-    def value(self) -> float:
-        return self._sum / self.count
+    def mean(self) -> float | None:
+        """None before the first number."""
+        if self._of_blocks is None and self._count:
+            return self._sum / self._count
+        return self._of_blocks
 
 
 @contextmanager
@@ -75,9 +109,9 @@ def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
         every = max(1, config.optimization.steps // 10)
 
         def report(event: StepEvent) -> None:
-            remaining = left(event.step, event.steps)
+            remaining = left.words(event.step, event.steps)
             if event.step % every == 0:
-                soon = "" if event.step == event.steps else f", {in_words(remaining)} left"
+                soon = "" if event.step == event.steps else f", {remaining} left"
                 print(f"step {event.step} of {event.steps}, loss {event.loss():.4f}{soon}", flush=True)
 
         with shown_messages(lambda message: print(message, flush=True)), listening(PlainLines(sys.stdout)):
@@ -103,7 +137,7 @@ def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
             bar.update(task, description=f"{what} {100 * done // max(total, 1)}%")
 
         def show(event: StepEvent) -> None:
-            soon = in_words(left(event.step, event.steps))
+            soon = left.words(event.step, event.steps)
             bar.update(task, description=config.method, completed=event.step, total=event.steps, left=soon)
             if event.step % config.run.log_every == 0:
                 bar.update(task, loss=f"{event.loss():.4f}")

@@ -49,6 +49,7 @@ def all_figures(views: list[RunView], settings: list[success.Setting]) -> dict[s
     made = [
         success.success_figure(settings),
         training_curves.learning_figure(views),
+        training_curves.early_looks_figure(views),
         training_curves.objective_figure(views),
         weight_figures.evolution_figure(views),
         weight_figures.distribution_figure(views),
@@ -93,7 +94,10 @@ def body(
             summary.summary_section(views, settings),
             sections.success_section(settings, figures["success"], lacking("success")),
             sections.section(
-                "training", "Training", figure_grid("learning", "objective"), missing=lacking("training")
+                "training",
+                "Training",
+                figure_grid("early-looks", "learning", "objective"),
+                missing=lacking("training"),
             ),
             sections.section(
                 "weights",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from beacon.report.figure_spec import Axis, Figure, Line, Panel, line
 from beacon.report.run_view import RunView
-from beacon.runs.metrics import series
+from beacon.runs.metrics import Entry, series
 
 STEPS = Axis("gradient steps")
+RATE = ("success", "low", "high")  # of an early look
 TERMS = {
     "total": "objective",
     "loss": "weighted loss, Σ qᵢ ℓᵢ",
@@ -60,6 +61,37 @@ def learning_figure(views: list[RunView]) -> Figure:
         "see the success rates.",
         tuple(panels),
     )
+
+
+def early_looks_figure(views: list[RunView]) -> Figure:
+    """Success rates that ``beacon train --evaluate-every`` saw on the way, one panel a setting."""
+    panels: dict[str, list[Line]] = {}
+    for view in views:
+        by_setting: dict[str, list[Entry]] = {}
+        for entry in view.record.metrics.evaluations:
+            by_setting.setdefault(_setting(entry), []).append(entry)
+        for setting, entries in by_setting.items():
+            usable = [entry for entry in entries if all(len(series([entry], key)[0]) for key in RATE)]
+            if usable:
+                steps = series(usable, RATE[0])[0]
+                rate, low, high = (series(usable, key)[1] for key in RATE)
+                curve = line(view.title, view.colour, steps, rate, low, high)
+                panels.setdefault(setting, []).append(curve)
+    share = Axis("success", limits=(0, 1), percent=True)
+    return Figure(
+        "early-looks",
+        "Early looks at success",
+        "Success rates of checkpoints while the run went on, with 95% Wilson intervals: few episodes from "
+        "initial states that the success rates above do not have.",
+        tuple(Panel(STEPS, share, tuple(lines), title=setting) for setting, lines in panels.items()),
+    )
+
+
+def _setting(entry: Entry) -> str:
+    task, size, domain, region, episodes = (
+        str(entry.get(key, "?")) for key in ("task", "size", "domain", "region", "episodes")
+    )
+    return f"{task} {size}, {domain}, {region} region, {episodes} episodes"
 
 
 def objective_figure(views: list[RunView]) -> Figure:

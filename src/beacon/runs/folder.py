@@ -140,7 +140,7 @@ class RunFolder:
         """Add a line to metrics.jsonl.
 
         Args:
-            kind: train, refresh or validation.
+            kind: train, refresh, validation or evaluation.
             step: gradient steps done.
             values: numbers by name.
         """

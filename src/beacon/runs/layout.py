@@ -5,7 +5,7 @@ target.yaml                      card that joins several targets to one domain, 
 data.json                        which demonstrations it was trained on
 decisions.jsonl                  which of them people had dropped or kept, if any
 provenance.json                  software and machine of every session that trained it
-metrics.jsonl                    a line for every logged step, refresh and validation
+metrics.jsonl                    a line for every logged step, refresh, validation and early look
 checkpoints/<step>/              policy, optimiser, method's state
 checkpoints/last                 the name of the newest step folder
 weights/episodes.parquet         means over every demonstration, one block of rows a refresh

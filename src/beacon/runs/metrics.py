@@ -1,4 +1,4 @@
-"""metrics.jsonl: one JSON object a line, with "kind" (train, refresh, validation), "step" and numbers."""
+"""metrics.jsonl: a JSON object a line, "kind" (train, refresh, validation, evaluation), "step", numbers."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class MetricsLog:
     train: list[Entry] = field(default_factory=list)
     refreshes: list[Entry] = field(default_factory=list)
     validation: list[Entry] = field(default_factory=list)
+    evaluations: list[Entry] = field(default_factory=list)  # early looks at success
     damaged: int = 0  # lines that were cut off or cannot be used
 
     @property
@@ -56,15 +57,17 @@ def read_metrics(file: Path) -> MetricsLog:
     Args:
         file: a missing one has no lines.
     """
-    kinds: dict[str, dict[int, Entry]] = {"train": {}, "refresh": {}, "validation": {}}
+    kinds: dict[str, dict[int, Entry]] = {"train": {}, "refresh": {}, "validation": {}, "evaluation": {}}
     unusable = 0
     for _, entry in _lines(file):
         if entry is None:
             unusable += 1
         elif entry["kind"] in kinds:
             kinds[entry["kind"]][entry["step"]] = entry  # a resumed run may say a step again
-    train, refreshes, validation = ([entries[step] for step in sorted(entries)] for entries in kinds.values())
-    return MetricsLog(train, refreshes, validation, unusable)
+    train, refreshes, validation, evaluations = (
+        [entries[step] for step in sorted(entries)] for entries in kinds.values()
+    )
+    return MetricsLog(train, refreshes, validation, evaluations, unusable)
 
 
 def lines_until(file: Path, step: int) -> bytes:

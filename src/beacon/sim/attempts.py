@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -41,6 +41,7 @@ class Job:
     mimic: str | None = None  # a dataset of seed demonstrations to expand
     replay: str | None = None  # a dataset whose actions are repeated
     expert: str | None = None  # another scripted expert than the task's own
+    pictures: tuple[str, ...] = ()  # which the observations have; none said: the world's first
 
 
 @dataclass(frozen=True)
@@ -89,12 +90,13 @@ def attempt(job: Job, index: int) -> Attempt:
             rng = np.random.default_rng(episode_seed(job.seed, "expert", index))
             recording = record(episode, initial, lambda: make_expert(episode, rng, job.noise, job.expert).act)
             provenance = {"generator": "expert"}
-    return _finish(world, recording, index, provenance, extra)
+    return _finish(world, recording, job.pictures or world.image_keys[:1], index, provenance, extra)
 
 
 def _finish(
     world: SimulatedWorld,
     recording: Recording,
+    keys: Sequence[str],
     index: int,
     provenance: dict[str, Any],
     extra: dict[str, Array],
@@ -113,7 +115,8 @@ def _finish(
     if not success:
         return Attempt(index, False, len(recording), attributes)
     observations = recording.observations()
-    observations["agentview_image"] = pictures(world, recording.states, recording.initial.seed)
+    for key in keys:
+        observations[key] = pictures(world, recording.states, recording.initial.seed, key)
     return Attempt(
         index,
         True,

@@ -57,12 +57,12 @@ class _Runner:
         self.episode.reset(initial)
         self.result = EpisodeResult(initial)
         self.keep_states = keep_states
-        self.wants_image = world.image_key in policy.observation_keys
+        self.cameras = [key for key in world.image_keys if key in policy.observation_keys]
         self.memory: deque[dict[str, Array]] = deque(maxlen=policy.obs_steps)
         self._look(True)
 
     def _look(self, image: bool) -> None:
-        self.memory.append(self.episode.observe(image=image and self.wants_image))
+        self.memory.append(self.episode.observe(image and bool(self.cameras), self.cameras))
         if self.keep_states:
             self.result.states.append(self.episode.state())
 
@@ -118,13 +118,23 @@ def run_batch(
 
 def check_policy(policy: Policy, world: SimulatedWorld) -> None:
     """Refuse a policy that asks for what the simulator does not give."""
-    known = {world.image_key, *world.readings}
-    unknown = [key for key in policy.observation_keys if key not in known]
+    check_shapes(policy.observation_keys, getattr(getattr(policy, "spec", None), "action_dim", None), world)
+
+
+def check_shapes(observation_keys: Sequence[str], action_dim: int | None, world: SimulatedWorld) -> None:
+    """Refuse what the simulator does not give or take.
+
+    Args:
+        observation_keys: what a policy sees.
+        action_dim: values of its actions; None: nobody knows.
+        world: the task in its domain.
+    """
+    known = {*world.image_keys, *world.readings}
+    unknown = [key for key in observation_keys if key not in known]
     if unknown:
         raise UserError(
             f"the policy needs {', '.join(unknown)}, but the simulator gives {', '.join(sorted(known))}"
         )
-    action_dim = getattr(getattr(policy, "spec", None), "action_dim", None)
     expected = world.task.size.action_dim
     if action_dim is not None and action_dim != expected:
         raise UserError(

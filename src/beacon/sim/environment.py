@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -15,7 +15,8 @@ from beacon.sim.domains import Domain
 from beacon.sim.regions import REGIONS
 from beacon.sim.rendering import IMAGE_SIZE
 from beacon.sim.rollout import stack_frames
-from beacon.sim.simulation import make_world
+from beacon.sim.scene import CAMERA
+from beacon.sim.simulation import make_world, picture_keys
 from beacon.sim.world import CONTROL_RATE
 
 Observation = dict[str, Array]
@@ -37,12 +38,14 @@ class ManipulationEnvironment(gymnasium.Env[Observation, Array]):
         region: str = "train",
         image_size: int = IMAGE_SIZE,
         render_mode: str | None = None,
+        cameras: Sequence[str] = (CAMERA,),
     ) -> None:
         if render_mode not in (None, "rgb_array"):
             raise UserError(f"render_mode '{render_mode}' is not known; take 'rgb_array'")
         if region not in REGIONS:
             raise UserError(f"there is no region '{region}'; take one of {', '.join(REGIONS)}")
         self.world = make_world(task, domain, size, image_size)
+        self._cameras = picture_keys(self.world, cameras)
         self.region = region
         self.render_mode = render_mode
         self._episode = self.world.episode()
@@ -50,7 +53,7 @@ class ManipulationEnvironment(gymnasium.Env[Observation, Array]):
         readings = {"robot0_eef_pos": (3, 3.0), "robot0_eef_quat": (4, 1.0), "robot0_gripper_qpos": (2, 0.1)}
         self.observation_space: spaces.Dict = spaces.Dict(  # type: ignore[assignment]
             {
-                "agentview_image": spaces.Box(0, 255, (image_size, image_size, 3), np.uint8),
+                **{key: spaces.Box(0, 255, (image_size, image_size, 3), np.uint8) for key in self._cameras},
                 **{key: spaces.Box(-b, b, (n,), np.float32) for key, (n, b) in readings.items()},
             }
         )
@@ -66,7 +69,7 @@ class ManipulationEnvironment(gymnasium.Env[Observation, Array]):
             initial = self.world.initial_state(self.region, int(self.np_random.integers(2**62)))
         self._episode.reset(initial)
         self._criteria = []
-        return self._episode.observe(), self._info(self._episode.criteria())
+        return self._episode.observe(cameras=self._cameras), self._info(self._episode.criteria())
 
     def step(self, action: Array) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """One control step of 50 ms; the reward is one in frames where the task is solved."""
@@ -80,7 +83,8 @@ class ManipulationEnvironment(gymnasium.Env[Observation, Array]):
         settled = task.settled(frames)
         if settled or over:
             info["outcomes"] = task.outcomes(frames)
-        return self._episode.observe(), float(criteria[task.success]), settled, over and not settled, info
+        reward = float(criteria[task.success])
+        return self._episode.observe(cameras=self._cameras), reward, settled, over and not settled, info
 
     def render(self) -> Array | None:
         """The camera's picture, (H, W, 3) uint8, without sensor noise."""

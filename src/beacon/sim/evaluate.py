@@ -22,7 +22,7 @@ from beacon.randomness import episode_seed
 from beacon.sim.attempts import in_order
 from beacon.sim.batch import EpisodeResult, run_batch
 from beacon.sim.domains import Domain, resolve_domain
-from beacon.sim.policies import Policy, keeps_rows, load, start_batch
+from beacon.sim.policies import Policy, keeps_rows, load, picture_size, start_batch
 from beacon.sim.regions import REGIONS
 from beacon.sim.shared_policy import PolicyHost, SharedPolicy, Ticket
 from beacon.sim.simulation import InitialState, SimulatedWorld, make_world
@@ -85,9 +85,9 @@ class _Job:
 @lru_cache(maxsize=2)  # of both policies that are evaluated in turns
 def _worker_parts(job: _Job) -> tuple[SimulatedWorld, Policy, tuple[InitialState, ...]]:
     """A worker builds its world, policy and states once."""
-    world = make_world(job.config.task, job.domain, job.config.size)
     shared = job.shared
     policy = load(job.policy, job.config.device) if shared is None else SharedPolicy(shared)
+    world = make_world(job.config.task, job.domain, job.config.size, picture_size(policy))
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the other cores have workers of their own
     config = job.config
@@ -181,7 +181,7 @@ def run_batches(
             job = _Job(config, domain, type(policy).__name__, host.ticket)
             yield from islice(in_order(_work, job, 0, workers), len(batches))
         return
-    world = make_world(config.task, domain, config.size)
+    world = make_world(config.task, domain, config.size, picture_size(policy))
     states = evaluation_states(world, config.region, config.seed, config.episodes)
     for rows in batches:
         yield _run_rows(world, policy, states, rows, config)

@@ -17,10 +17,12 @@ from beacon.sim.experts import find_expert
 from beacon.sim.regions import REGIONS
 from beacon.sim.rendering import IMAGE_SIZE, gl_context
 from beacon.sim.replay import check_same_task, demonstration_names
-from beacon.sim.simulation import SimulatedWorld
+from beacon.sim.scene import CAMERA
+from beacon.sim.simulation import IMAGE, SimulatedWorld, picture_keys
 from beacon.sim.tasks import find_task
 from beacon.sim.versions import software
 
+SMALLEST_IMAGE, LARGEST_IMAGE = 16, 1024
 PATIENCE = 50  # attempts in a row that may fail before we give up
 
 
@@ -42,6 +44,7 @@ class GenerateConfig:
     replay: Path | None = None  # repeat these demonstrations' actions in the domain
     expert: str | None = None  # another than the task's own: a registered name, or module:Class
     overwrite: bool = False
+    cameras: tuple[str, ...] = (CAMERA,)  # whose pictures are recorded
 
     def __post_init__(self) -> None:
         if self.demos < 1:
@@ -56,6 +59,10 @@ class GenerateConfig:
             raise UserError("--mimic and --replay exclude each other; choose one")
         if self.expert is not None and (self.mimic is not None or self.replay is not None):
             raise UserError("--expert: --mimic and --replay need no expert; leave one of them away")
+        if not SMALLEST_IMAGE <= self.image_size <= LARGEST_IMAGE:
+            raise UserError(
+                f"--image-size is {self.image_size}; it must lie between {SMALLEST_IMAGE} and {LARGEST_IMAGE}"
+            )
         if not 0 <= self.noise <= 1:
             raise UserError(f"--noise is {self.noise}; it must lie between 0 and 1")
 
@@ -79,8 +86,11 @@ class GenerateReport:
 
 def environment_arguments(world: SimulatedWorld, job: Job) -> dict[str, Any]:
     """The ``env_args`` of robomimic: what the simulator needs to build it, and every parameter."""
+    arguments = world.environment(job.region)
+    if job.pictures not in ((), world.image_keys[:1]):
+        arguments["env_kwargs"]["camera_names"] = [key.removesuffix(IMAGE) for key in job.pictures]
     return {
-        **world.environment(job.region),
+        **arguments,
         "beacon": {
             **world.task.describe(),
             "region": job.region,
@@ -116,6 +126,7 @@ def generate(
         str(config.mimic) if config.mimic else None,
         str(config.replay) if config.replay else None,
         config.expert,
+        picture_keys(world, config.cameras),
     )
     if not job.mimic and not job.replay:
         find_expert(world.task, job.expert)  # what is wrong with it is said now, not by a worker

@@ -39,6 +39,14 @@ class ModelNames:
         """Where a joint's coordinates start in qpos."""
         return int(self.model.jnt_qposadr[self._cached("JOINT", name)])
 
+    def pose(self, data: Any, name: str) -> Array:
+        """The pose of one of the task's objects, (4, 4)."""
+        body = self.body(self.task.bodies[name])
+        pose = np.eye(4)
+        pose[:3, :3] = data.xmat[body].reshape(3, 3)
+        pose[:3, 3] = data.xpos[body]
+        return pose
+
     def _id(self, object_type: str, name: str) -> int:
         mujoco = self.mujoco
         index = int(mujoco.mj_name2id(self.model, getattr(mujoco.mjtObj, f"mjOBJ_{object_type}"), name))

@@ -13,6 +13,7 @@ import numpy as np
 from beacon.errors import UserError
 from beacon.sim.addresses import load_attribute
 from beacon.sim.arrays import Array
+from beacon.sim.rendering import IMAGE_SIZE
 
 
 @runtime_checkable
@@ -81,6 +82,16 @@ def _load_address(address: str, home: str) -> Policy:
             f"{address}: needs websockets and msgpack: pip install 'beacon-cotraining[serve]'"
         ) from None
     return remote
+
+
+def picture_size(policy: Policy) -> int:
+    """Height and width of the pictures to draw for a policy, which resizes what it sees.
+
+    What it was trained to see; never less than demonstrations usually have, because smaller pictures are
+    made of these.
+    """
+    cameras: Mapping[str, Sequence[int]] = getattr(getattr(policy, "spec", None), "cameras", {})
+    return max([IMAGE_SIZE, *(side for shape in cameras.values() for side in shape[:2])])
 
 
 def keeps_rows(policy: Policy) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 IMAGE_SIZE = 96
 HIDDEN_GROUP = 5
+NEAREST, NEAREST_TO_HAND = 0.6, 0.05  # metres from a camera in the room, or on the hand, to what moves
 ADVICE = (
     "no off-screen OpenGL here; install it with: apt-get install libegl1 libgl1 libgl1-mesa-dri "
     "(or libosmesa6, then set MUJOCO_GL=osmesa)"
@@ -76,12 +77,12 @@ class Renderer:
         self.fast = fast
         self._cull = fast and not shadows  # what is out of sight may still cast a shadow into it
         self.model = model
+        self.camera_id = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera)
+        # What a camera on the hand has before it, and how near, changes with every step.
+        moves = model.body_weldid[model.cam_bodyid[self.camera_id]] != 0
         if fast:
             model = self.model = _copy(model)
-            self.camera_id = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera)
-            meshes.lighten(model, self._cells())
-        else:
-            self.camera_id = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera)
+            meshes.lighten(model, self._cells(NEAREST_TO_HAND if moves else NEAREST))
         model.vis.global_.offwidth = max(size, model.vis.global_.offwidth if not fast else size)
         model.vis.global_.offheight = max(size, model.vis.global_.offheight if not fast else size)
         if fast:
@@ -106,7 +107,7 @@ class Renderer:
         # A plane's bounding radius is zero in MuJoCo and means infinite.
         self._radius = np.where(model.geom_rbound > 0, model.geom_rbound, np.inf)
         # Where a task moves bodies that have no joint, what covers what is not the same in every episode.
-        if self._cull and fixed_scene:
+        if self._cull and fixed_scene and not moves:
             self._hide_covered()
 
     def __call__(self, data: mujoco.MjData) -> Array:
@@ -143,7 +144,7 @@ class Renderer:
         seen: Array = (beside <= reach) & (depth >= -self._radius)
         return seen
 
-    def _cells(self) -> Array:
+    def _cells(self, nearest: float) -> Array:
         """A cell per geom: about one pixel where the geom is nearest to the camera, (ngeom,) metres."""
         model = self.model
         data = self._mujoco.MjData(model)
@@ -151,8 +152,8 @@ class Renderer:
         slope = np.tan(np.radians(model.cam_fovy[self.camera_id]) / 2)
         distance = np.linalg.norm(data.geom_xpos - data.cam_xpos[self.camera_id], axis=1)
         # The arm moves; what it carries comes at most this close in any of the tasks.
-        moving = model.body_weldid[model.geom_bodyid] != 0
-        distance = np.where(moving, 0.6, np.maximum(distance - 0.3, 0.6))
+        moving = (model.body_weldid[model.geom_bodyid] != 0) | (nearest < NEAREST)
+        distance = np.where(moving, nearest, np.maximum(distance - 0.3, nearest))
         pixel = 2 * slope * distance / self.size
         return np.asarray(pixel)
 

@@ -62,10 +62,19 @@ def record(episode: SimulatedEpisode, initial: InitialState, make_actor: Callabl
     return recording
 
 
-def pictures(world: SimulatedWorld, states: Sequence[Array], seed: int) -> Array:
-    """What the camera saw in a sequence of states, (T, H, W, 3) uint8; as if looked at every step."""
+def pictures(world: SimulatedWorld, states: Sequence[Array], seed: int, key: str | None = None) -> Array:
+    """What a camera saw in a sequence of states, (T, H, W, 3) uint8; as if looked at every step.
+
+    Args:
+        world: where it stands.
+        states: of an episode, in order.
+        seed: of the episode's sensor noise.
+        key: which picture; None: the world's first.
+    """
+    key = key or world.image_key
+    number = world.image_keys.index(key)
     sensors = Sensors(world.domain, seed)
     frames = np.empty((len(states), world.image_size, world.image_size, 3), dtype=np.uint8)
     for index, data in enumerate(world.posed(states)):
-        frames[index] = sensors.picture(world.renderer(data), index)
+        frames[index] = sensors.picture(world.draw(data, key), index, number)
     return frames

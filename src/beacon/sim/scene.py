@@ -15,6 +15,7 @@ from beacon.sim.tasks.mjcf import numbers
 
 TABLE_SIZE = (0.8, 0.8, 0.05)
 CAMERA = "agentview"
+WRIST_CAMERA = "robot0_eye_in_hand"  # robosuite's, on the hand
 
 
 def robosuite_folder() -> Path:

@@ -36,14 +36,15 @@ class Sensors:
             "robot0_gripper_qpos": gripper.astype(np.float32),
         }
 
-    def picture(self, image: Array, step: int) -> Array:
+    def picture(self, image: Array, step: int, camera: int = 0) -> Array:
         """A rendered picture as the camera delivers it, (H, W, 3) uint8.
 
-        Pixel noise depends on the step alone, so a policy that looks less often sees the same pictures.
+        Pixel noise depends on the step and the camera's number alone, so a policy that looks less often sees
+        the same pictures.
         """
         if self._camera.neutral:
             return image
-        rng = np.random.default_rng([self._seed, 2, step])
+        rng = np.random.default_rng([self._seed, 2, step, *([camera] if camera else [])])
         return respond(image, self._camera, self._exposure, rng)
 
 

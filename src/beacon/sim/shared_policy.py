@@ -31,6 +31,7 @@ class Ticket:
     action_steps: int
     observation_keys: tuple[str, ...]
     action_dim: int | None
+    cameras: Mapping[str, tuple[int, ...]]  # shapes of the pictures that it sees
 
 
 class PolicyHost:
@@ -49,6 +50,7 @@ class PolicyHost:
         self._listener = Listener(family="AF_UNIX", authkey=key, backlog=64)
         self._connections: list[Connection[Any, Any]] = []
         self._stopping = False
+        spec = getattr(policy, "spec", None)
         self.most_together = 0  # rows in one look of the policy, so far
         self.ticket = Ticket(
             str(self._listener.address),
@@ -56,7 +58,8 @@ class PolicyHost:
             policy.obs_steps,
             policy.action_steps,
             tuple(policy.observation_keys),
-            getattr(getattr(policy, "spec", None), "action_dim", None),
+            getattr(spec, "action_dim", None),
+            dict(getattr(spec, "cameras", {})),
         )
         self._threads = [
             threading.Thread(target=target, name=f"policy-{name}", daemon=True)
@@ -126,7 +129,7 @@ class SharedPolicy:
     def __init__(self, ticket: Ticket) -> None:
         self.obs_steps, self.action_steps = ticket.obs_steps, ticket.action_steps
         self.observation_keys = ticket.observation_keys
-        self.spec = SimpleNamespace(action_dim=ticket.action_dim)
+        self.spec = SimpleNamespace(action_dim=ticket.action_dim, cameras=ticket.cameras)
         self._connection = Client(ticket.address, authkey=ticket.key)
 
     def reset(self, seed: Any) -> None:

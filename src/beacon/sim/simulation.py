@@ -9,6 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
+from beacon.errors import UserError
 from beacon.sim.addresses import load_attribute
 from beacon.sim.arrays import Array
 from beacon.sim.domains import Domain
@@ -26,6 +29,7 @@ class InitialState:
 
 
 IMAGE_KEY = "agentview_image"
+IMAGE = "_image"  # robosuite's ending of a camera's picture
 READINGS = ("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos")
 
 
@@ -37,12 +41,22 @@ class SimulatedWorld(ABC):
     image_size: int
     control_rate: ClassVar[int]  # control steps a second
     image_key: ClassVar[str] = IMAGE_KEY  # what observations call the picture
+    other_cameras: ClassVar[Mapping[str, str]] = {}  # what they call other pictures -> the camera's name
     readings: ClassVar[tuple[str, ...]] = READINGS  # what else they have
 
     @property
     @abstractmethod
     def renderer(self) -> Any:
         """Draws what `posed` gives, (H, W, 3) uint8."""
+
+    @property
+    def image_keys(self) -> tuple[str, ...]:
+        """All pictures that observations can have; `image_key` is the first."""
+        return (self.image_key, *self.other_cameras)
+
+    def draw(self, data: Any, key: str) -> Array:
+        """One of the pictures of what `posed` gives, (H, W, 3) uint8."""
+        return np.asarray(self.renderer(data))
 
     @abstractmethod
     def episode(self) -> SimulatedEpisode:
@@ -89,8 +103,28 @@ class MuJoCoWorld(SimulatedWorld):
         """Made when the first picture is asked for, so that physics alone needs no OpenGL."""
         return Renderer(self.model, self.image_size, shadows=self.domain.look.shadows)
 
+    @cached_property
+    def _other_renderers(self) -> dict[str, Renderer]:
+        return {}  # by picture, made when it is asked for
+
+    def draw(self, data: Any, key: str) -> Array:
+        """One of the pictures, by the camera that it belongs to."""
+        if key == self.image_key:
+            return self.renderer(data)
+        if key not in self._other_renderers:
+            self._other_renderers[key] = Renderer(
+                self.model,
+                self.image_size,
+                shadows=self.domain.look.shadows,
+                camera=self.other_cameras[key],
+            )
+        return self._other_renderers[key](data)
+
     def close(self) -> None:
-        """Free the renderer, if there is one."""
+        """Free the renderers, if there are any."""
+        for renderer in self._other_renderers.values():
+            renderer.close()
+        self._other_renderers.clear()
         if "renderer" in self.__dict__:
             self.renderer.close()
             del self.__dict__["renderer"]
@@ -124,8 +158,13 @@ class SimulatedEpisode(ABC):
         """The flattened state, time first."""
 
     @abstractmethod
-    def observe(self, image: bool = True) -> dict[str, Array]:
-        """What the policy sees, in the names of its data; call once a control step (noise advances)."""
+    def observe(self, image: bool = True, cameras: Sequence[str] = ()) -> dict[str, Array]:
+        """What the policy sees, in the names of its data; call once a control step (noise advances).
+
+        Args:
+            image: whether there are pictures.
+            cameras: which of `SimulatedWorld.image_keys`; none said: the first.
+        """
 
     def privileged(self) -> dict[str, Array]:
         """Exact poses of the task's objects, (4, 4) each; none where nobody needs them."""
@@ -146,3 +185,20 @@ def make_world(
     made = make_task(task, size)
     world: SimulatedWorld = load_attribute(made.world, "the world")(made, domain, size, image_size)
     return world
+
+
+def picture_keys(world: SimulatedWorld, cameras: Sequence[str]) -> tuple[str, ...]:
+    """What observations call the pictures of some cameras.
+
+    Args:
+        world: whose cameras.
+        cameras: names such as ``agentview``, or of their pictures.
+    """
+    keys = tuple(dict.fromkeys(name if name.endswith(IMAGE) else f"{name}{IMAGE}" for name in cameras))
+    for key in keys:
+        if key not in world.image_keys:
+            known = ", ".join(name.removesuffix(IMAGE) for name in world.image_keys)
+            raise UserError(f"--cameras {key.removesuffix(IMAGE)}: {world.task.name} has {known}")
+    if not keys:
+        raise UserError("--cameras: name at least one")
+    return keys

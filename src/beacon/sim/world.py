@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from beacon.sim.arrays import Array
 from beacon.sim.domains import Domain, resolve_domain
 from beacon.sim.model_names import ModelNames
 from beacon.sim.rendering import IMAGE_SIZE
-from beacon.sim.scene import portable, scene_xml
+from beacon.sim.scene import WRIST_CAMERA, portable, scene_xml
 from beacon.sim.sensors import Sensors
-from beacon.sim.simulation import InitialState, MuJoCoWorld, SimulatedEpisode
+from beacon.sim.simulation import IMAGE, InitialState, MuJoCoWorld, SimulatedEpisode
 from beacon.sim.tasks import Placement, Task, make_task
 from beacon.sim.tasks.base import TABLE_HEIGHT
 from beacon.sim.versions import software
@@ -37,6 +37,7 @@ class World(ModelNames, MuJoCoWorld):
     """The compiled model of (task, size, domain), with everything that episodes share."""
 
     control_rate = CONTROL_RATE
+    other_cameras: ClassVar[Mapping[str, str]] = {f"{WRIST_CAMERA}{IMAGE}": WRIST_CAMERA}
 
     def __init__(
         self,
@@ -126,14 +127,6 @@ class World(ModelNames, MuJoCoWorld):
     def model_file(self) -> str:
         """The scene, with robosuite's paths as its loader finds them anywhere."""
         return portable(self.xml)
-
-    def pose(self, data: Any, name: str) -> Array:
-        """The pose of one of the task's objects, (4, 4)."""
-        body = self.body(self.task.bodies[name])
-        pose = np.eye(4)
-        pose[:3, :3] = data.xmat[body].reshape(3, 3)
-        pose[:3, 3] = data.xpos[body]
-        return pose
 
     def touching(self, data: Any, first: str, second: str) -> bool:
         """Whether any geom of one contact group touches any of another."""
@@ -285,7 +278,7 @@ class Episode(SimulatedEpisode):
         """The flattened state of robosuite: time, qpos, qvel."""
         return np.concatenate([[self.data.time], self.data.qpos, self.data.qvel])
 
-    def observe(self, image: bool = True) -> dict[str, Array]:
+    def observe(self, image: bool = True, cameras: Sequence[str] = ()) -> dict[str, Array]:
         """What the policy sees, in robomimic's names; call once a control step (noise advances)."""
         data, world = self.data, self.world
         w, x, y, z = data.xquat[world.hand_body]
@@ -294,8 +287,9 @@ class Episode(SimulatedEpisode):
             quaternion=np.array([x, y, z, w]),
             gripper=data.qpos[control.JOINTS : control.JOINTS + 2].copy(),
         )
-        if image:
-            observation["agentview_image"] = self.sensors.picture(world.renderer(data), self.steps)
+        for key in cameras or world.image_keys[:1] if image else ():
+            number = world.image_keys.index(key)
+            observation[key] = self.sensors.picture(world.draw(data, key), self.steps, number)
         return observation
 
     def privileged(self) -> dict[str, Array]:

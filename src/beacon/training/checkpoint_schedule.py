@@ -14,15 +14,23 @@ class CheckpointSchedule:
     """Asked at the end of every epoch, which is when a run can be saved and stopped.
 
     Args:
-        options: ``checkpoint_every``, ``checkpoint_minutes`` and ``max_hours`` count.
+        options: ``checkpoint_every``, ``checkpoint_minutes``, ``max_hours`` and ``looks`` count.
         epochs: of the whole run.
         now: seconds, from any origin.
+        began: when the session did, by the same clock; None: now.
     """
 
-    def __init__(self, options: RunOptions, epochs: int, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        epochs: int,
+        now: Callable[[], float] = time.monotonic,
+        began: float | None = None,
+    ) -> None:
         self._options, self._epochs, self._now = options, epochs, now
         self._every = options.checkpoint_every or max(1, epochs // CHECKPOINTS)
-        self._started = self._epoch_began = self._saved = now()
+        self._epoch_began = self._saved = now()
+        self._started = self._saved if began is None else began
         self._longest = 0.0  # seconds of an epoch
 
     def after(self, epoch: int) -> tuple[bool, bool]:
@@ -36,7 +44,8 @@ class CheckpointSchedule:
         stops = options.max_hours is not None and ends > 3600 * options.max_hours
         minutes = options.checkpoint_minutes
         is_old = minutes is not None and present - self._saved >= 60 * minutes
-        saves = stops or is_old or number % self._every == 0 or number == self._epochs
+        is_asked_for = number % self._every == 0 or options.looks.is_due(number)
+        saves = stops or is_old or is_asked_for or number == self._epochs
         if saves:
             self._saved = present
         return saves, stops

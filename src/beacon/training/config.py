@@ -17,6 +17,7 @@ from beacon.methods.auxiliary import AuxiliaryLoss
 from beacon.plain import OMIT_DEFAULT, changed, from_plain, to_plain
 from beacon.policy.config import PolicyConfig, preset_policy
 from beacon.ranges import Range, check_ranges
+from beacon.training.early_looks import LookOptions
 from beacon.yaml_files import read_yaml
 
 Preset = Literal["cpu", "gpu", "paper"]
@@ -141,6 +142,10 @@ class RunOptions:
     tensorboard: bool = True
     # Also log to this Weights & Biases project (needs the package wandb).
     wandb: str | None = None
+    # Early looks at success.
+    looks: Annotated[LookOptions, tyro.conf.arg(name="")] = field(
+        default=LookOptions(), metadata=OMIT_DEFAULT
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)

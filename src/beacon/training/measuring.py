@@ -47,6 +47,10 @@ class Measuring:
     loader: BatchLoader
     progress: Progress
 
+    def _domain(self, index: Indices) -> Tensor:
+        domain = torch.from_numpy(self.windows.domain[index].astype(np.int64))
+        return upload(domain, self.device)
+
     def _loss_pass(self, policy: DiffusionPolicy) -> LossPass:
         return LossPass(policy, self.normalizer, self.domains.target_index, self.config.run.precision)
 

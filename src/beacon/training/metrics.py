@@ -17,6 +17,8 @@ from beacon.runs import RunFolder
 from beacon.training.config import TrainConfig
 from beacon.training.tensorboard_writer import TensorBoardWriter
 
+EVALUATION = "evaluation"  # the kind of what early looks saw
+
 
 class RunningMeans:
     """Means over the steps since the last log line, overall and per domain, without waiting for a GPU."""
@@ -63,21 +65,26 @@ class Metrics:
             self._wandb = wandb.init(
                 project=config.run.wandb, dir=folder.path, config=config.to_dict(), resume="allow"
             )
+            # Evaluations come later than their step, and W&B does not go back.
+            self._wandb.define_metric(f"{EVALUATION}/*", step_metric=f"{EVALUATION}/step")
 
-    def write(self, event: str, step: int, values: Mapping[str, float]) -> None:
+    def write(self, event: str, step: int, values: Mapping[str, float | str]) -> None:
         """A set of scalars at a gradient step.
 
         Args:
-            event: ``train``, ``refresh`` or ``validation``.
+            event: ``train``, ``refresh``, ``validation`` or ``evaluation``.
             step: gradient steps done.
-            values: what to write.
+            values: what to write; only numbers go beyond metrics.jsonl.
         """
         self._folder.append_metrics(event, step, values)
+        numbers = {f"{event}/{name}": value for name, value in values.items() if not isinstance(value, str)}
         if self._tensorboard is not None:
-            for name, value in values.items():
-                self._tensorboard.scalar(f"{event}/{name}", value, step)
-        if self._wandb is not None:
-            self._wandb.log({f"{event}/{name}": value for name, value in values.items()}, step=step)
+            for name, value in numbers.items():
+                self._tensorboard.scalar(name, value, step)
+        if self._wandb is not None and event == EVALUATION:
+            self._wandb.log({**numbers, f"{EVALUATION}/step": step})
+        elif self._wandb is not None:
+            self._wandb.log(numbers, step=step)
 
     def write_refresh(
         self, epoch: int, step: int, report: EpochReport, domains: Mapping[str, NDArray[np.bool_]]

@@ -25,6 +25,7 @@ from beacon.training.batch_loader import BatchLoader
 from beacon.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from beacon.training.checkpoint_schedule import CheckpointSchedule
 from beacon.training.config import TrainConfig
+from beacon.training.early_looks import EarlyLooks
 from beacon.training.loading import deployment_info, kept_windows, load_training_data
 from beacon.training.loss_pass import check_precision
 from beacon.training.measuring import STEP, Measuring
@@ -53,6 +54,7 @@ def train(
     resume: bool = False,
     listener: Callable[[StepEvent], None] | None = None,
     started: Callable[[str], None] | None = None,
+    looks: EarlyLooks | None = None,
 ) -> Path:
     """Train a policy into a run folder; return the last checkpoint.
 
@@ -64,6 +66,7 @@ def train(
         resume: go on with the run in it, if there is one.
         listener: called after every step.
         started: called with two lines about the run when it begins.
+        looks: evaluates checkpoints while the run goes on, as ``config.run.looks`` says.
     """
     folder = RunFolder(out)
     with joined(config.run.device) as ranks:
@@ -74,6 +77,8 @@ def train(
             folder.check_free()
         check_loggers(config)
         trainer = Trainer(config, folder, ranks)
+        if looks is not None:
+            looks.check(trainer.policy.spec)
         data = describe(trainer.windows.sets, has_target=trainer.domains.target is not None)
         with folder.locked() if ranks.is_first else nullcontext():
             with ranks.first_goes_first():
@@ -81,7 +86,7 @@ def train(
                     folder.take_up(data)
                 elif ranks.is_first:
                     folder.start(config.to_dict(), data, config.data.decisions)
-            return trainer.run(resume=goes_on, listener=listener, started=started)
+            return trainer.run(resume=goes_on, listener=listener, started=started, looks=looks)
 
 
 class Trainer(Measuring):
@@ -96,6 +101,7 @@ class Trainer(Measuring):
             ranks: the processes of the run; None: this one alone.
         """
         self.config, self.folder, self.ranks = config, folder, ranks or Ranks()
+        self.began = time.monotonic()  # reading data counts for --max-hours
         optimization = config.optimization
         self.device = self.ranks.device(config.run.device)
         check_precision(self.device, config.run.precision)
@@ -155,6 +161,7 @@ class Trainer(Measuring):
         resume: bool = False,
         listener: Callable[[StepEvent], None] | None = None,
         started: Callable[[str], None] | None = None,
+        looks: EarlyLooks | None = None,
     ) -> Path:
         """Train to the end or as long as the run may; return the last checkpoint.
 
@@ -162,6 +169,7 @@ class Trainer(Measuring):
             resume: start from the newest checkpoint.
             listener: called after every step.
             started: called with two lines about the run when it begins.
+            looks: as for `train`.
         """
         config, folder = self.config, self.folder
         if resume and folder.has_checkpoint():
@@ -171,11 +179,11 @@ class Trainer(Measuring):
             split_states({"method": self.method, **self.auxiliary}, state)
         record = NoRecord()
         if self.ranks.is_first:
-            record = RunRecord(folder, config, self.windows, self.domains, self.progress)
+            record = RunRecord(folder, config, self.windows, self.domains, self.progress, looks)
         if self.ranks.is_first and self.progress.epoch < config.optimization.epochs:
             note_session(folder.path, self.device.type)
         epochs = config.optimization.epochs
-        schedule = CheckpointSchedule(config.run, epochs)
+        schedule = CheckpointSchedule(config.run, epochs, began=self.began)
         checkpoint = folder.checkpoints / f"{self.progress.step:08d}"
         try:
             if started is not None and self.ranks.is_first:
@@ -193,8 +201,11 @@ class Trainer(Measuring):
                 if saves:
                     record.sync(self.progress.step)
                     checkpoint = self._save()
+                    record.saved(self.progress, checkpoint)
                 if stops:
                     break
+            else:
+                record.finish()
         finally:
             record.close()
         return checkpoint
@@ -270,13 +281,6 @@ class Trainer(Measuring):
         for auxiliary in self.auxiliary.values():
             loss = loss + auxiliary.loss(batch, encoding)
         return losses, encoding, loss
-
-    def _sample_losses(
-        self, policy: DiffusionPolicy, batch: WindowBatch, draw: torch.Generator
-    ) -> tuple[Tensor, Tensor, Encoding]:
-        """Losses and timesteps (draws, B), with crops and noise as ``draw`` says, and the encoding."""
-        losses: tuple[Tensor, Tensor, Encoding] = self._loss_pass(policy)(batch, draw)
-        return losses
 
     def _save(self) -> Path:
         state = join_states({"method": self.method, **self.auxiliary})  # each process has a part of it

@@ -157,7 +157,7 @@ class MetaWorldEpisode(SimulatedEpisode):
         data = self.data
         return np.concatenate([[data.time], data.qpos, data.qvel, self.initial.qpos])
 
-    def observe(self, image: bool = True) -> dict[str, Array]:
+    def observe(self, image: bool = True, cameras: Sequence[str] = ()) -> dict[str, Array]:
         """What the policy sees."""
         hand = self.data.body("hand")
         w, x, y, z = hand.xquat

@@ -188,7 +188,7 @@ class PushTEpisode(SimulatedEpisode):
         """Time in seconds, pusher x, y, block x, y, angle."""
         return np.array([self.steps / self.world.control_rate, *read_state(self.environment)])
 
-    def observe(self, image: bool = True) -> dict[str, Array]:
+    def observe(self, image: bool = True, cameras: Sequence[str] = ()) -> dict[str, Array]:
         """What the policy sees, in the package's names."""
         observation = {POSITION: np.array(self.environment.agent.position, dtype=np.float32)}
         if image:
