@@ -3,8 +3,8 @@
 For every task, FOLDER gets sound demonstrations of the source domain and ten of the target (another table and
 camera), made once. Every corruption is injected into 5, 30 and 60% of the source, in memory. A line of
 FOLDER/audit.jsonl is one measurement: the area under the curve of the scores, false alarms among sound
-demonstrations, the share of corrupted ones that are accused, and of these the share whose kind is named
-right.
+demonstrations, the share of corrupted ones that are accused, and of these the share whose kind, and whose
+kind and size are named right. Of duplicates, which accuse nobody, it is the share of pairs that are remarked.
 Measurements that are there are not made again; --table prints them all.
 """
 
@@ -21,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from audit_corruptions import ACTIONS, CLEAN, DUPLICATES, KINDS, SIZES, WRONG_OBJECT
 from beacon.analysis import area_under_curve
 from beacon.audit import SetVerdict
 from beacon.audit.recordings import Recording, read_recordings
@@ -29,8 +30,6 @@ from beacon.data import EpisodeSet, load_domains
 from beacon.sim.generate import GenerateConfig, generate
 from beacon.sim.tasks import find_task
 
-Actions = NDArray[np.float32]
-ChangeActions = Callable[[Actions, np.random.Generator], Actions]
 SHARES = (0.05, 0.3, 0.6)
 FROZEN = slice(10, 30)  # frames that show one picture
 DROPPED = slice(20, 28)  # steps that are not recorded
@@ -43,58 +42,7 @@ TASKS = (
     "metaworld/plate-slide-v3",
     "metaworld/handle-pull-side-v3",
 )
-CLEAN, WRONG_OBJECT = "clean", "wrong object"
 TARGET, TARGET_DEMOS = "texture-view", 10  # domain of the target, and how many there are
-
-
-def late(steps: int) -> ChangeActions:
-    """Actions that come so many steps late."""
-    return lambda actions, _: np.concatenate([np.repeat(actions[:1], steps, axis=0), actions[:-steps]])
-
-
-def times(factors: dict[int, float]) -> ChangeActions:
-    """Actions with some dimensions multiplied."""
-
-    def change(actions: Actions, _: np.random.Generator) -> Actions:
-        scale = np.ones(actions.shape[1], np.float32)
-        for dimension, factor in factors.items():
-            scale[dimension] = factor
-        return actions * scale
-
-    return change
-
-
-def swap(actions: Actions, _: np.random.Generator) -> Actions:
-    """Dimensions 0 and 1 exchanged."""
-    return actions[:, [1, 0, *range(2, actions.shape[1])]]
-
-
-def noise(actions: Actions, rng: np.random.Generator) -> Actions:
-    """Noise on all dimensions but the gripper."""
-    noisy = actions.copy()
-    noisy[:, :-1] += 0.5 * rng.normal(size=noisy[:, :-1].shape).astype(np.float32)
-    return np.clip(noisy, -1, 1)
-
-
-ACTIONS: dict[str, tuple[str, ChangeActions]] = {
-    "late by 2": ("lag", late(2)),
-    "late by 4": ("lag", late(4)),
-    "late by 6": ("lag", late(6)),
-    "late by 8": ("lag", late(8)),
-    "x mirrored": ("sign", times({0: -1})),
-    "y mirrored": ("sign", times({1: -1})),
-    "z mirrored": ("sign", times({2: -1})),
-    "half as large": ("scale", times({0: 0.5, 1: 0.5, 2: 0.5})),
-    "twice as large": ("scale", times({0: 2, 1: 2, 2: 2})),
-    "x and y swapped": ("permutation", swap),
-    "noise": ("actions", noise),
-}
-KINDS = {name: kind for name, (kind, _) in ACTIONS.items()} | {
-    "dropped frames": "dropped frames",
-    "frozen frames": "frozen frames",
-    "turned camera": "another camera",
-    WRONG_OBJECT: "another goal",
-}
 
 
 class _Seen:
@@ -141,12 +89,15 @@ class Task:
         others = self._others(corruption)
         if others is not None and len(others) < len(recordings) and len(others) < len(chosen):
             return None
+        originals = np.setdiff1d(np.arange(len(recordings)), chosen)
         for position, number in enumerate(chosen.tolist()):
             if corruption in ACTIONS:
                 changed = ACTIONS[corruption][1](recordings[number].actions, rng)
                 recordings[number] = replace(recordings[number], actions=changed.astype(np.float32))
             elif corruption == "dropped frames":
                 recordings[number] = _drop(recordings[number])
+            elif corruption == DUPLICATES:
+                recordings[number] = recordings[originals[position % len(originals)]]
             elif others is not None:
                 recordings[number] = others[position if corruption == WRONG_OBJECT else number]
         return recordings
@@ -165,7 +116,7 @@ class Task:
             if wrong is None:
                 return []
             path = self._folder / f"{self.name}-wrong-object.hdf5"
-            _provide(wrong, path, "source", round(0.3 * len(self.sound)), seed=7000)
+            _provide(wrong, path, "source", round(max(SHARES) * len(self.sound)), seed=7000)
             return read_recordings(EpisodeSet.load(path))
         change = _freeze if corruption == "frozen frames" else lambda frames: frames[:, :, ::-1]
         images = {camera: cast(Any, _Seen(frames, change)) for camera, frames in self._source.images.items()}
@@ -177,24 +128,45 @@ def _provide(task: str, path: Path, domain: str, demos: int, seed: int) -> None:
         generate(GenerateConfig(task, path, demos=demos, domain=domain, seed=seed, image_size=64))
 
 
-def measure(verdict: SetVerdict, chosen: NDArray[np.int64], kind: str) -> dict[str, Any]:
+def measure(verdict: SetVerdict, chosen: NDArray[np.int64], corruption: str) -> dict[str, Any]:
     """One row of the table.
 
     Args:
         verdict: of the audit.
         chosen: which demonstrations are corrupted.
-        kind: what the audit calls it.
+        corruption: a key of KINDS, or clean.
     """
-    scores = np.array([demo.score for demo in verdict.demos])
-    sound = np.setdiff1d(np.arange(len(scores)), chosen)
+    kind, sound = KINDS.get(corruption, ""), np.setdiff1d(np.arange(len(verdict.demos)), chosen)
     accused = set(verdict.accused)
+    scores = np.array([demo.score for demo in verdict.demos])
+    if corruption == DUPLICATES:
+        return {"auc": None, **_duplicates(verdict, chosen, sound)}
     found = [number for number in chosen.tolist() if number in accused]
-    named = sum(any(item.kind == kind for item in verdict.demos[n].evidence[:1]) for n in found)
+    first = [verdict.demos[n].evidence[0] for n in found if verdict.demos[n].evidence]
+    named = [item for item in first if item.kind == kind]
+    is_right = SIZES.get(corruption)
+    sized = sum(item.repair is not None and is_right(item.repair) for item in named) if is_right else None
     return {
         "auc": area_under_curve(scores[chosen], scores[sound]) if len(chosen) else None,
         "false_alarms": len(accused & set(sound.tolist())) / max(len(sound), 1),
         "found": len(found) / max(len(chosen), 1),
-        "named": named / max(len(found), 1),
+        "named": len(named) / max(len(found), 1),
+        "sized": None if sized is None else sized / max(len(found), 1),
+    }
+
+
+def _duplicates(verdict: SetVerdict, chosen: NDArray[np.int64], sound: NDArray[np.int64]) -> dict[str, Any]:
+    """The remark is made of the later one of two, which may be the copy or what it was copied from."""
+    said = {n for n, demo in enumerate(verdict.demos) if any(e.kind == "duplicate" for e in demo.evidence)}
+    originals = [int(sound[position % len(sound)]) for position in range(len(chosen))]
+    pairs = list(zip(chosen.tolist(), originals, strict=True))
+    copied = {number for pair in pairs for number in pair}
+    found = sum(bool(said & set(pair)) for pair in pairs) / max(len(pairs), 1)
+    return {
+        "false_alarms": len(set(verdict.accused)) / len(verdict.demos),
+        "found": found,
+        "named": 1.0 - len(said - copied) / max(len(said), 1),
+        "sized": None,
     }
 
 
@@ -213,7 +185,7 @@ def measurements(
                 continue
             began = time.perf_counter(), time.process_time()
             verdict = judge_recordings(recordings, task.target, AuditOptions())
-            row = measure(verdict, chosen, KINDS.get(corruption, ""))
+            row = measure(verdict, chosen, corruption)
             spent = {
                 "seconds": time.perf_counter() - began[0],
                 "processor_seconds": time.process_time() - began[1],
@@ -224,22 +196,33 @@ def measurements(
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Markdown: a line a corruption, a column a task, "AUC at 5, 30, 60%; named"."""
-    tasks = list(dict.fromkeys(row["task"] for row in rows))
-    lines = ["| corruption | " + " | ".join(tasks) + " |", "|---" * (1 + len(tasks)) + "|"]
-    for corruption in (CLEAN, *KINDS):
-        cells = []
-        for name in tasks:
-            here = [r for r in rows if r["task"] == name and r["corruption"] == corruption]
-            here.sort(key=lambda row: float(row["share"]))
-            if corruption == CLEAN:
-                cells.append(", ".join(f"{r['false_alarms']:.1%} accused" for r in here))
-            else:
-                cells.append(
-                    " · ".join(f"{r['auc']:.2f}/{r['false_alarms']:.0%}/{r['named']:.0%}" for r in here)
-                )
-        lines.append(f"| {corruption} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    """Markdown, a table a share: a line a corruption, a column a task."""
+    tasks = [name for name in TASKS if any(row["task"] == name for row in rows)]
+    tasks += sorted({row["task"] for row in rows} - set(TASKS))
+    head = [
+        "| corruption | " + " | ".join(task.rpartition("/")[2] for task in tasks) + " |",
+        "|---" * (1 + len(tasks)) + "|",
+    ]
+    found = {(row["task"], row["corruption"], row["share"]): row for row in rows}
+    lines = []
+    for share in sorted({row["share"] for row in rows}):
+        lines += ["", f"{share:.0%} corrupted:" if share else "Clean sets:", "", *head]
+        for corruption in KINDS if share else (CLEAN,):
+            cells = [_cell(found.get((task, corruption, share)), corruption) for task in tasks]
+            lines.append(f"| {corruption} | " + " | ".join(cells) + " |")
+    return "\n".join(lines[1:])
+
+
+def _cell(row: dict[str, Any] | None, corruption: str) -> str:
+    """AUC, share found, sound ones accused, kind named right and, after a slash, its size, too."""
+    if row is None:
+        return "–"
+    if corruption == CLEAN:
+        return f"{round(row['false_alarms'] * row['demos'])} of {row['demos']} accused"
+    if corruption == DUPLICATES:
+        return f"{row['found']:.0%} remarked"
+    named = f"{row['named']:.0%}" + ("" if row["sized"] is None else f" / {row['sized']:.0%}")
+    return f"{row['auc']:.2f}; {row['found']:.0%}; {row['false_alarms']:.0%}; {named}"
 
 
 def main() -> None:

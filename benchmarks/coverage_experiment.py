@@ -1,9 +1,10 @@
-"""Do five demonstrations chosen by coverage help more than five at random? benchmarks/coverage_experiment.py WORK.
+"""Do five demonstrations chosen by coverage help more than five at random?
 
 In simulation: ten target demonstrations of stack in another texture (whole table), or in the stand-in for a
 real robot (half of the table). Five more start where source demonstrations start: those that ``beacon
 coverage`` proposes, or five drawn at random. An expert does them in the target's domain. One policy is
-trained on either, with the same seed, and evaluated from the same initial states. Results stay in WORK.
+trained on either, with the same seed, and evaluated from the same initial states. Results stay in WORK
+(``python benchmarks/coverage_experiment.py WORK``).
 ``--placements`` trains nothing: how far object placements of the source are from the nearest one recorded.
 """
 

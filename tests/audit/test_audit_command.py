@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -100,6 +101,12 @@ def not_a_number(folder: Path) -> Path:
     return robot.write(folder / "nan.hdf5", demos)
 
 
+def no_state(folder: Path) -> Path:
+    demos = robot.demonstrations(3, seed=1)
+    demos[1]["state"][4, 2] = np.inf
+    return robot.write(folder / "inf.hdf5", demos)
+
+
 def without_camera(folder: Path) -> Path:
     path = robot.write(folder / "blind.hdf5", robot.demonstrations(3, seed=1))
     with h5py.File(path, "r+") as file:
@@ -108,18 +115,37 @@ def without_camera(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("make", [one_demonstration, empty, other_actions, not_a_number, without_camera])
-def test_bad_input_is_one_line_and_writes_nothing(
-    make: object, files: tuple[Path, Path, list[int]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert callable(make)
-    path, out = make(tmp_path), tmp_path / "audit"
+BAD = (empty, other_actions, not_a_number, no_state, without_camera)
 
-    assert main(["audit", "--source", str(path), "--target", str(files[1]), "--out", str(out)]) == 2
+
+@pytest.mark.parametrize(
+    ("make", "role"), [(one_demonstration, 0), *((make, role) for make in BAD for role in (0, 1))]
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    make: Callable[[Path], Path],
+    role: int,
+    files: tuple[Path, Path, list[int]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    paths, out = [str(files[0]), str(files[1])], tmp_path / "audit"
+    paths[role] = str(make(tmp_path))
+
+    assert main(["audit", "--source", paths[0], "--target", paths[1], "--out", str(out)]) == 2
 
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("beacon:")]
     assert len([line for line in lines if "warning" not in line]) == 1
     assert not out.exists()
+
+
+def test_one_target_demonstration_is_said_and_accuses_nobody_by_motion(
+    files: tuple[Path, Path, list[int]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = one_demonstration(tmp_path)
+
+    assert main(["audit", "--source", str(files[0]), "--target", str(target)]) == 0
+
+    assert capsys.readouterr().out.count("one target demonstration makes no model of motion") == 1
 
 
 def test_wrong_options_are_refused(

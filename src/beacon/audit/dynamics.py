@@ -39,9 +39,7 @@ def check_dynamics(
     """
     trusted = fit_model(target, options)
     if trusted is None:
-        return CheckResult.silent(
-            len(recordings), "the target's motion does not explain its actions: not checked"
-        )
+        return CheckResult.silent(len(recordings), _why_not(target))
     model, left_out = trusted
     by_target = [_changes(r, beside(r, model)[1], model, options) for r in recordings]
     null = [_changes(r, p, model, options) for r, p in zip(target, left_out, strict=True)]
@@ -71,6 +69,15 @@ def check_dynamics(
         return CheckResult.silent(len(recordings), remark)
     usual = float(np.median(np.exp(calibrated.statistics[calibrated.members, 0])))
     return _result(own.changes, calibrated.p_values, calibrated.null, usual, remark)
+
+
+def _why_not(target: list[Recording]) -> str:
+    """Why actions cannot be held against motion."""
+    if not target[0].state.shape[1]:
+        return "without proprioception actions were not held against motion"
+    if len(target) < 2:
+        return "one target demonstration makes no model of motion: actions were not held against it"
+    return "the target's motion does not explain its actions: they were not held against it"
 
 
 def _changes(

@@ -223,7 +223,7 @@ def judge_recordings(
         DemoVerdict(
             name=recording.name,
             frames=len(recording.actions),
-            score=float(-np.log10(max(p_values[number], 1e-300))),
+            score=float(-np.log10(max(p_values[number], 1e-300))) + 0.0,  # no -0.0
             p_value=float(p_values[number]),
             is_accused=bool(accused[number]),
             evidence=_sorted([item for item in evidence if item.demo == number]),
