@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,8 +114,9 @@ class _ByDomain(BuiltNoiseLevels):
             self._compared = epoch
             for number, name in enumerate(context.domains.sources):
                 told = self._told_apart(number, evidence)
-                rows[number] = solve_levels(told[None], options.smoothness)[0]
-                scalars |= {f"noise/{name}/told_{place}": float(cost) for place, cost in enumerate(told)}
+                rows[number] = solve_levels(told.costs[None], options.smoothness)[0]
+                for what, values in zip(("told", "confusion", "usual_confusion"), told, strict=True):
+                    scalars |= {f"noise/{name}/{what}_{b}": float(value) for b, value in enumerate(values)}
         share = coverage_of(context, evidence.embeddings, options.neighbors, options.draws, epoch)
         self.set(rows, share)
         return scalars | self.scalars()
@@ -129,8 +130,7 @@ class _ByDomain(BuiltNoiseLevels):
         super().load_state_dict(state)
         self._compared = int(state["compared"])
 
-    def _told_apart(self, domain: int, evidence: NoiseEvidence) -> Vector:
-        """The cost of every bin, (bins,)."""
+    def _told_apart(self, domain: int, evidence: NoiseEvidence) -> ToldApart:
         context = self.context
         windows, present = context.windows, context.present_policy()
         comparison = Comparison(
@@ -143,6 +143,14 @@ class _ByDomain(BuiltNoiseLevels):
         source = np.flatnonzero(windows.domain == domain)
         keys = (context.seed, STREAM, evidence.epoch, domain)
         return comparison.told_apart(context.target_windows, source, keys)
+
+
+class ToldApart(NamedTuple):
+    """What a comparison found in every bin of noise levels, each (bins,)."""
+
+    costs: Vector  # from 0, as well as the source is told from itself, to 1
+    confusion: Vector  # c
+    usual_confusion: Vector  # c°
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +171,8 @@ class Comparison:
     schedule: NoiseSchedule
     options: ByDomain
 
-    def told_apart(self, target: Indices, source: Indices, keys: tuple[int, ...]) -> Vector:
-        """How much better a source is told from the target than from itself in every bin, 0 to 1, (bins,).
+    def told_apart(self, target: Indices, source: Indices, keys: tuple[int, ...]) -> ToldApart:
+        """How much better a source is told from the target than from itself.
 
         Args:
             target: windows of the target.
@@ -174,12 +182,13 @@ class Comparison:
         rng = np.random.default_rng(keys)
         demos = np.unique(self.episodes[source])
         size = min(len(np.unique(self.episodes[target])), len(demos) // 2)
-        usual = []
+        controls = []
         for number in range(self.options.controls):
             drawn = np.isin(self.episodes[source], rng.permutation(demos)[:size])
-            usual.append(self._by_bin(source[drawn], source[~drawn], (*keys, number + 1)))
-        measured = self._by_bin(target, source, (*keys, 0))
-        return np.asarray(np.maximum(0.0, 1 - (measured + self.options.epsilon) / np.mean(usual, axis=0)))
+            controls.append(self._by_bin(source[drawn], source[~drawn], (*keys, number + 1)))
+        measured, usual = self._by_bin(target, source, (*keys, 0)), np.asarray(np.mean(controls, axis=0))
+        costs = np.asarray(np.maximum(0.0, 1 - (measured + self.options.epsilon) / usual))
+        return ToldApart(costs, measured, usual)
 
     def _by_bin(self, ones: Indices, zeros: Indices, keys: tuple[int, ...]) -> Vector:
         """Mean confusion in every bin of noise levels."""
