@@ -32,7 +32,12 @@ from beacon.methods.beacon.noise.base import (
     solve_levels,
 )
 from beacon.methods.beacon.noise.coverage import coverage_of, move_to_source
-from beacon.methods.noise_confusion import Labelled, NoiseSchedule, held_out_confusion
+from beacon.methods.noise_confusion import (
+    Labelled,
+    NoiseSchedule,
+    held_out_confusion,
+    split_demonstrations,
+)
 from beacon.methods.option_checks import require_at_least, require_positive
 
 if TYPE_CHECKING:
@@ -208,7 +213,9 @@ class Comparison:
         import torch
 
         rng = np.random.default_rng(keys)
-        fold_one, fold_zero = self._folds(ones, zeros, rng)
+        sides = [self.episodes[zeros], self.episodes[ones]]
+        part = split_demonstrations(sides, self.options.folds, rng)
+        fold_zero, fold_one = (part[side] for side in sides)
         if len(ones) > self.options.windows:
             kept = np.sort(rng.choice(len(ones), self.options.windows, replace=False))
             ones, fold_one = ones[kept], fold_one[kept]
@@ -222,15 +229,6 @@ class Comparison:
         )
         fold = np.concatenate([fold_one, np.repeat(fold_one, count)])
         return held_out_confusion(samples, fold, self.schedule, self.options, keys)
-
-    def _folds(self, ones: Indices, zeros: Indices, rng: np.random.Generator) -> tuple[Indices, Indices]:
-        """The part of every window: whole demonstrations, both sides in every part."""
-        demos = [np.unique(self.episodes[side]) for side in (ones, zeros)]
-        count = min(self.options.folds, *(len(side) for side in demos))
-        part = np.zeros(int(self.episodes.max()) + 1, np.int64)
-        for side in demos:
-            part[rng.permutation(side)] = np.arange(len(side)) % count
-        return part[self.episodes[ones]], part[self.episodes[zeros]]
 
     def _partners(self, ones: Indices, fold_one: Indices, zeros: Indices, fold_zero: Indices) -> Indices:
         """Windows of the other side, of the same part, that are seen alike, (n, k)."""
