@@ -6,6 +6,7 @@ features of what was observed. It is asked about samples that it was not trained
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -125,8 +126,9 @@ def noise_confusion(
         options: of the classifier.
         keys: decide everything that is drawn at random.
     """
-    fold = _folds(labels, episodes, options.folds, keys)
-    return held_out_confusion(Labelled(chunks, labels), fold, schedule, options, keys)
+    sides = [episodes[labels == side] for side in (0.0, 1.0)]
+    part = split_demonstrations(sides, options.folds, np.random.default_rng(keys))
+    return held_out_confusion(Labelled(chunks, labels), part[episodes], schedule, options, keys)
 
 
 def held_out_confusion(
@@ -166,15 +168,20 @@ def held_out_confusion(
     return levels / size, (wrong[:, on_target].mean(axis=1) + wrong[:, ~on_target].mean(axis=1)) / 2
 
 
-def _folds(labels: Vector, episodes: Indices, folds: int, keys: tuple[int, ...]) -> Indices:
-    """The part that each sample is in, (B,): whole demonstrations, both sides in every part."""
-    rng = np.random.default_rng(keys)
-    sides = [np.unique(episodes[labels == side]) for side in (0.0, 1.0)]
-    count = min(folds, *(len(side) for side in sides))
-    part = np.zeros(episodes.max() + 1, np.int64)
-    for side in sides:
+def split_demonstrations(sides: Sequence[Indices], folds: int, rng: np.random.Generator) -> Indices:
+    """The part that each demonstration is in, by its number: both sides are in every part.
+
+    Args:
+        sides: demonstrations of the windows of either side.
+        folds: parts, at most; fewer where a side has fewer demonstrations.
+        rng: decides who is with whom.
+    """
+    demos = [np.unique(side) for side in sides]
+    count = min(folds, *(len(side) for side in demos))
+    part = np.zeros(max(int(side.max()) for side in demos) + 1, np.int64)
+    for side in demos:
         part[rng.permutation(side)] = np.arange(len(side)) % count
-    return np.asarray(part[episodes])
+    return part
 
 
 def _train_classifier(

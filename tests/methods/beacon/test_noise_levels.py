@@ -224,10 +224,11 @@ def comparison(action: Any) -> tuple[Comparison, NDArray[np.int64], NDArray[np.i
 def test_actions_are_told_apart_given_what_is_seen() -> None:
     # The same expert, however different the look: nothing is told apart.
     same, target, source = comparison(lambda x: 0.5 * x)
-    assert same.told_apart(target, source, (0,)).max() < 0.1
+    assert same.told_apart(target, source, (0,)).costs.max() < 0.1
     # A drift of the actions shows where there is little noise, and is hidden by more of it.
     other, target, source = comparison(lambda x: 0.5 * x + 0.25)
-    told = other.told_apart(target, source, (0,))
+    told, measured, usual = other.told_apart(target, source, (0,))
+    assert measured[0] < 0.3 and np.abs(usual - 0.5).max() < 0.1
     assert told[0] > 0.4 and told[0] > told[1] >= told[3] and told[3] < 0.1
     row = solve_levels(told[None], 0.25)[0]
     assert row[0] < 0.6 < 1.1 < row[3]
@@ -243,7 +244,7 @@ def test_a_mirrored_expert_has_the_same_actions_and_is_told_apart_all_the_same()
         mirrored.actions(everyone), labels, mirrored.episodes[everyone], schedule(), options, (0,)
     )
     assert np.abs(alone - 0.5).max() < 0.06
-    assert mirrored.told_apart(target, source, (0,))[0] > 0.4
+    assert mirrored.told_apart(target, source, (0,)).costs[0] > 0.4
 
 
 # Coverage

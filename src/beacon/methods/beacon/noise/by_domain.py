@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,12 @@ from beacon.methods.beacon.noise.base import (
     solve_levels,
 )
 from beacon.methods.beacon.noise.coverage import coverage_of, move_to_source
-from beacon.methods.noise_confusion import Labelled, NoiseSchedule, held_out_confusion
+from beacon.methods.noise_confusion import (
+    Labelled,
+    NoiseSchedule,
+    held_out_confusion,
+    split_demonstrations,
+)
 from beacon.methods.option_checks import require_at_least, require_positive
 
 if TYPE_CHECKING:
@@ -114,8 +119,9 @@ class _ByDomain(BuiltNoiseLevels):
             self._compared = epoch
             for number, name in enumerate(context.domains.sources):
                 told = self._told_apart(number, evidence)
-                rows[number] = solve_levels(told[None], options.smoothness)[0]
-                scalars |= {f"noise/{name}/told_{place}": float(cost) for place, cost in enumerate(told)}
+                rows[number] = solve_levels(told.costs[None], options.smoothness)[0]
+                for what, values in zip(("told", "confusion", "usual_confusion"), told, strict=True):
+                    scalars |= {f"noise/{name}/{what}_{b}": float(value) for b, value in enumerate(values)}
         share = coverage_of(context, evidence.embeddings, options.neighbors, options.draws, epoch)
         self.set(rows, share)
         return scalars | self.scalars()
@@ -129,8 +135,7 @@ class _ByDomain(BuiltNoiseLevels):
         super().load_state_dict(state)
         self._compared = int(state["compared"])
 
-    def _told_apart(self, domain: int, evidence: NoiseEvidence) -> Vector:
-        """The cost of every bin, (bins,)."""
+    def _told_apart(self, domain: int, evidence: NoiseEvidence) -> ToldApart:
         context = self.context
         windows, present = context.windows, context.present_policy()
         comparison = Comparison(
@@ -143,6 +148,14 @@ class _ByDomain(BuiltNoiseLevels):
         source = np.flatnonzero(windows.domain == domain)
         keys = (context.seed, STREAM, evidence.epoch, domain)
         return comparison.told_apart(context.target_windows, source, keys)
+
+
+class ToldApart(NamedTuple):
+    """What a comparison found in every bin of noise levels, each (bins,)."""
+
+    costs: Vector  # from 0, as well as the source is told from itself, to 1
+    confusion: Vector  # c
+    usual_confusion: Vector  # c°
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +176,8 @@ class Comparison:
     schedule: NoiseSchedule
     options: ByDomain
 
-    def told_apart(self, target: Indices, source: Indices, keys: tuple[int, ...]) -> Vector:
-        """How much better a source is told from the target than from itself in every bin, 0 to 1, (bins,).
+    def told_apart(self, target: Indices, source: Indices, keys: tuple[int, ...]) -> ToldApart:
+        """How much better a source is told from the target than from itself.
 
         Args:
             target: windows of the target.
@@ -174,12 +187,13 @@ class Comparison:
         rng = np.random.default_rng(keys)
         demos = np.unique(self.episodes[source])
         size = min(len(np.unique(self.episodes[target])), len(demos) // 2)
-        usual = []
+        controls = []
         for number in range(self.options.controls):
             drawn = np.isin(self.episodes[source], rng.permutation(demos)[:size])
-            usual.append(self._by_bin(source[drawn], source[~drawn], (*keys, number + 1)))
-        measured = self._by_bin(target, source, (*keys, 0))
-        return np.asarray(np.maximum(0.0, 1 - (measured + self.options.epsilon) / np.mean(usual, axis=0)))
+            controls.append(self._by_bin(source[drawn], source[~drawn], (*keys, number + 1)))
+        measured, usual = self._by_bin(target, source, (*keys, 0)), np.asarray(np.mean(controls, axis=0))
+        costs = np.asarray(np.maximum(0.0, 1 - (measured + self.options.epsilon) / usual))
+        return ToldApart(costs, measured, usual)
 
     def _by_bin(self, ones: Indices, zeros: Indices, keys: tuple[int, ...]) -> Vector:
         """Mean confusion in every bin of noise levels."""
@@ -199,7 +213,9 @@ class Comparison:
         import torch
 
         rng = np.random.default_rng(keys)
-        fold_one, fold_zero = self._folds(ones, zeros, rng)
+        sides = [self.episodes[zeros], self.episodes[ones]]
+        part = split_demonstrations(sides, self.options.folds, rng)
+        fold_zero, fold_one = (part[side] for side in sides)
         if len(ones) > self.options.windows:
             kept = np.sort(rng.choice(len(ones), self.options.windows, replace=False))
             ones, fold_one = ones[kept], fold_one[kept]
@@ -213,15 +229,6 @@ class Comparison:
         )
         fold = np.concatenate([fold_one, np.repeat(fold_one, count)])
         return held_out_confusion(samples, fold, self.schedule, self.options, keys)
-
-    def _folds(self, ones: Indices, zeros: Indices, rng: np.random.Generator) -> tuple[Indices, Indices]:
-        """The part of every window: whole demonstrations, both sides in every part."""
-        demos = [np.unique(self.episodes[side]) for side in (ones, zeros)]
-        count = min(self.options.folds, *(len(side) for side in demos))
-        part = np.zeros(int(self.episodes.max()) + 1, np.int64)
-        for side in demos:
-            part[rng.permutation(side)] = np.arange(len(side)) % count
-        return part[self.episodes[ones]], part[self.episodes[zeros]]
 
     def _partners(self, ones: Indices, fold_one: Indices, zeros: Indices, fold_zero: Indices) -> Indices:
         """Windows of the other side, of the same part, that are seen alike, (n, k)."""

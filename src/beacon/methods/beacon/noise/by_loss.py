@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from beacon.weighting import BuiltCheck
 
-NORMAL_MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
-
 
 @NOISE_LEVELS.register("by-loss")
 @dataclass(frozen=True)
@@ -229,6 +227,7 @@ def robust_costs(excess: Matrix, tolerance: float) -> Matrix:
     >>> robust_costs(np.array([[0.0, 1.0], [0.1, 1.0], [-0.1, 1.0], [2.0, 1.0]]), tolerance=0.0)[3]
     array([2., 1.])
     """
+    from beacon.weighting.discrepancy.relative import NORMAL_MAD
     from beacon.weighting.solvers.projection import soft_threshold
 
     medians = np.median(excess, axis=0)
