@@ -4,10 +4,9 @@
 
 Windows are synthetic: embeddings of 64 features and chunks of 8 numbers in memory-mapped files,
 demonstrations of 100 windows, 5 target demonstrations. Every part and size has a process of its own with one
-thread; times a window are of the processor, so that other programs change little; of the memory the peak counts,
-without mapped files. `training` is what a window costs in a gradient
-step, `recommended` over it the overhead of a refresh for every pass over the data. `index` compares the
-inverted index with the exact search.
+thread. Times a window are of the processor, so that other programs change little; of the memory the peak
+counts, without mapped files. `training` is what a window costs in a gradient step, `recommended` over it the
+overhead of a refresh for every pass over the data. `index` compares the inverted index with the exact search.
 """
 
 from __future__ import annotations
