@@ -17,6 +17,7 @@ os.environ |= {
     "RAY_health_check_timeout_ms": f"{PATIENCE}000",
     "RAY_raylet_start_wait_time_s": f"{PATIENCE}",
     "RAY_worker_register_timeout_seconds": f"{PATIENCE}",
+    "RAY_memory_monitor_refresh_ms": "0",  # it kills workers where anybody has filled the memory
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
