@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 from beacon.errors import RunError, UserError
 
 POLL = 0.25  # seconds
+GOES_ON = "; the same command goes on with it"
 Work = Callable[[Any, Callable[..., None]], Any]  # (job, tell) -> result; must be importable by name
 
 
@@ -109,7 +110,7 @@ class Processes:
                     said.append(Event(name, kind, value))
             except EOFError:
                 if not said or said[-1].kind == "progress":
-                    text = "its process died (killed, or out of memory); the same command goes on with it"
+                    text = f"its process died (killed, or out of memory){GOES_ON}"
                     said.append(Event(name, "failed", ("RunError", text)))
             events += said[-1:]
             if said and said[-1].kind != "progress":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from beacon.errors import RunError, UserError
 from beacon.policy.config import ObservationSpec
-from beacon.processes import Event, Processes, failure
+from beacon.processes import GOES_ON, Event, Processes, failure
 from beacon.training.early_looks import Look, LookOptions
 
 if TYPE_CHECKING:
@@ -53,9 +53,10 @@ class CheckpointLooks:
 
     def check(self, spec: ObservationSpec) -> None:
         """Refuse what the task cannot be played with; takes as long as making the task."""
-        self._processes.start(CHECK, check_setting, (self._setting, spec))
-        while not (events := _ends(self._processes)):
-            time.sleep(PAUSE)
+        with Processes(1) as processes:  # of full priority, because nothing else goes on yet
+            processes.start(CHECK, check_setting, (self._setting, spec))
+            while not (events := _ends(processes)):
+                time.sleep(PAUSE)
         if events[0].kind == "failed":
             raise failure(events[0])
 
@@ -94,8 +95,12 @@ class CheckpointLooks:
     def _begin(self) -> None:
         if self._waiting is None or not self._processes.free:
             return
-        self._under_way, self._waiting = self._waiting, None
-        self._processes.start(f"step {self._under_way.step}", look_at, self._under_way)
+        job, self._waiting = self._waiting, None
+        try:
+            self._processes.start(f"step {job.step}", look_at, job)
+            self._under_way = job
+        except OSError as error:  # no memory, or no more processes
+            logger.info(f"no early look at step {job.step}: {error.strerror or error}; training goes on")
 
 
 @contextmanager
@@ -189,7 +194,7 @@ def _ends(processes: Processes) -> list[Event]:
 def _told(job: LookJob, event: Event) -> Look | None:
     """Say what came of a look."""
     if event.kind == "failed":
-        logger.info(f"the early look at {failure(event)}; training goes on")
+        logger.info(f"the early look at {str(failure(event)).removesuffix(GOES_ON)}; training goes on")
         return None
     if event.value is None:
         logger.info(
