@@ -1,7 +1,7 @@
 """A campaign that tries to break BEACON, with numbers: `make soak`, `make soak MINUTES=60`.
 
     campaign.py        what a campaign is; tries its attempts until they or the time are used up
-    ledger.py          what was tried so far, in a JSON file per campaign: an interrupted soak goes on
+    ledger.py          what was tried so far, in a JSON file per campaign and seed (ledgers/): a soak goes on
     page.py            docs/reliability.md from these files
     sandbox.py         processes with limits, forked from one that has imported everything
     warm.py            what it imports and looks up

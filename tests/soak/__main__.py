@@ -15,7 +15,7 @@ from pathlib import Path
 
 from beacon.errors import UserError
 from soak.campaign import Campaign, run
-from soak.ledger import ROOT, Ledger, Origin
+from soak.ledger import LEDGERS, ROOT, Ledger, Origin
 from soak.page import format_line, write_page
 
 # One thread each: results are compared to the bit, and several soaks may share a machine.
@@ -45,6 +45,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="campaigns to try")
     parser.add_argument("--attempts", type=int, default=None, help="at most so many of each campaign")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "soak", help="folder for its files")
+    parser.add_argument("--ledgers", type=Path, default=LEDGERS, help="folder of what was tried so far")
     parser.add_argument("--page", type=Path, default=None, help="the page to write from all ledgers")
     parser.add_argument("--small", action="store_true", help="only the sample of `make test`")
     parser.add_argument("--again", action="store_true", help="forget what was tried so far")
@@ -62,11 +63,12 @@ def main(words: list[str]) -> int:
         chosen = [campaign for campaign in chosen if campaign.sample]
     origin = Origin.here(asked.seed)
     work: Path = asked.work.resolve()
+    ledger_folder: Path = asked.ledgers.resolve()
     ledgers = []
     end = time.monotonic() + 60 * asked.minutes
     shares = sum(campaign.share for campaign in chosen)
     for campaign in chosen:
-        ledger = Ledger.load(work / f"{campaign.name}-{asked.seed}.json", origin)
+        ledger = Ledger.load(ledger_folder / f"{campaign.name}-{asked.seed}.json", origin)
         if asked.again:
             ledger = Ledger(ledger.file, origin)
         # What a campaign does not need of its share is left to those after it.
@@ -76,7 +78,7 @@ def main(words: list[str]) -> int:
         ledgers.append(ledger)
         print(format_line(campaign, ledger), flush=True)
     if asked.page is not None:
-        write_page(asked.page, work, list(known.values()))
+        write_page(asked.page, ledger_folder, list(known.values()))
     return 1 if any(ledger.failed for ledger in ledgers) else 0
 
 
@@ -95,8 +97,11 @@ def _try(
 
     # Where nobody else works: soaks with several seeds may run side by side.
     folder = work / f"{campaign.name}-{ledger.origin.seed}"
-    if ledger.next == 0:  # baselines of other code, or of another folder, are none
-        shutil.rmtree(folder, ignore_errors=True)
+    made_with = folder / "commit"
+    if not made_with.exists() or made_with.read_text() != ledger.origin.commit:
+        shutil.rmtree(folder, ignore_errors=True)  # results of other code are none to compare with
+        folder.mkdir(parents=True)
+        made_with.write_text(ledger.origin.commit)
     if not ledger.complete or ledger.failures:
         with campaign(folder, small=asked.small) as prepared:
             run(prepared, ledger, until=until, at_most=attempts, lanes=asked.lanes, notify=notify)

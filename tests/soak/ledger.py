@@ -15,6 +15,7 @@ from beacon.files import write_bytes
 from beacon.runs.provenance import processor
 
 ROOT = Path(__file__).resolve().parents[2]
+LEDGERS = Path(__file__).parent / "ledgers"  # kept with the code, so that a soak goes on on another machine
 SAVE_EVERY = 5.0  # seconds
 
 

@@ -32,15 +32,15 @@ def format_line(campaign: type[Campaign], ledger: Ledger) -> str:
     )
 
 
-def write_page(page: Path, work: Path, campaigns: Sequence[type[Campaign]]) -> None:
+def write_page(page: Path, folder: Path, campaigns: Sequence[type[Campaign]]) -> None:
     """Write the page from the ledgers in a folder; campaigns without one are left out.
 
     Args:
         page: the Markdown file.
-        work: folder of the soak.
+        folder: of the ledgers.
         campaigns: all, in the order of the table.
     """
-    read = [(campaign, _read(work, campaign.name)) for campaign in campaigns]
+    read = [(campaign, _read(folder, campaign.name)) for campaign in campaigns]
     rows: list[Row] = [(campaign, ledgers) for campaign, ledgers in read if ledgers]
     table = "".join(_format_row(campaign, ledgers) for campaign, ledgers in rows)
     parts = (HEAD, table, "\n", _unfinished(rows), _mended(rows), _measured(rows), _origins(rows))
@@ -108,6 +108,6 @@ def _machine(origin: str) -> str:
     return origin.partition("; ")[2]
 
 
-def _read(work: Path, name: str) -> list[Ledger]:
-    seeds = {int(file.stem.rpartition("-")[2]): file for file in work.glob(f"{name}-*.json")}
+def _read(folder: Path, name: str) -> list[Ledger]:
+    seeds = {int(file.stem.rpartition("-")[2]): file for file in folder.glob(f"{name}-*.json")}
     return [Ledger.load(seeds[seed], Origin(seed, "", "")) for seed in sorted(seeds)]

@@ -30,7 +30,8 @@ def origin() -> Origin:
 
 def test_a_sample_of_every_campaign(origin: Origin, tmp_path: Path) -> None:
     # In a process of its own, because the one that the others are forked from is started once.
-    command = [sys.executable, "-m", "soak", "--small", "--minutes", "60", "--work", str(tmp_path)]
+    folders = ["--work", str(tmp_path), "--ledgers", str(tmp_path)]
+    command = [sys.executable, "-m", "soak", "--small", "--minutes", "60", *folders]
     path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
     done = subprocess.run(
         [*command, "--seed", str(origin.seed)],
