@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol
 
@@ -137,6 +138,21 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def leave_real_time() -> None:
+    """Give all threads of this process the ordinary scheduling back.
+
+    Run as root, the encoder SVT-AV1 makes the thread that opens it and its own threads real-time ones of the
+    highest priority. They would take the processors from everything else on the machine, and processes that
+    are started later would inherit that.
+    """
+    if not hasattr(os, "sched_setscheduler"):  # not Linux
+        return
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended, or is not ours to change
+            if os.sched_getscheduler(int(task.name)) in (os.SCHED_FIFO, os.SCHED_RR):
+                os.sched_setscheduler(int(task.name), os.SCHED_OTHER, os.sched_param(0))
 
 
 def _work(work: Work, job: Any, threads: int | None, niceness: int, connection: Any) -> None:

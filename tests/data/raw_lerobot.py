@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from PIL import Image
 
+from beacon.processes import leave_real_time
+
 SIZE = (32, 48)  # height, width
 CAMERA = "observation.images.front"
 
@@ -50,6 +52,7 @@ def write_video(
         for picture in frames:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode())
+    leave_real_time()  # which the AV1 encoder asks for where it may
 
 
 def states(episode: int, steps: int) -> NDArray[np.float32]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +219,12 @@ def test_arrays_that_do_not_fit_are_one_line(
     with pytest.raises(UserError, match=rf"{path}: demo_0: .*{complaint}"):
         convert(path, tmp_path / out, ConvertOptions(fps=10))
     assert not (tmp_path / out).exists()
+
+
+def test_encoding_leaves_no_thread_in_real_time(tmp_path: Path) -> None:
+    writer = video_writer.VideoWriter(tmp_path, fps=10)
+    writer.add(pictures(0, 3, (64, 64)))  # run as root, the AV1 encoder asks for the highest priority
+    tasks = [os.sched_getscheduler(int(task.name)) for task in Path("/proc/self/task").iterdir()]
+    assert set(tasks) <= {os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_IDLE}
+    writer.close()
+    assert os.sched_getscheduler(0) != os.SCHED_FIFO

@@ -11,7 +11,7 @@ from beacon.data.domains import Domains
 from beacon.devices import upload
 from beacon.methods import Measurements
 from beacon.methods.base import Indices, Method, ReferencePolicy
-from beacon.policy import DiffusionPolicy, ModelEma
+from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.randomness import Share, generator
 from beacon.runs import RunFolder
 from beacon.training.batch_loader import BatchLoader
@@ -54,9 +54,12 @@ class Measuring:
     def _loss_pass(self, policy: DiffusionPolicy) -> LossPass:
         return LossPass(policy, self.normalizer, self.domains.target_index, self.config.run.precision)
 
-    def _domain(self, index: Indices) -> Tensor:
-        domain = torch.from_numpy(self.windows.domain[index].astype(np.int64))
-        return upload(domain, self.device)
+    def _sample_losses(
+        self, policy: DiffusionPolicy, batch: WindowBatch, draw: torch.Generator
+    ) -> tuple[Tensor, Tensor, Encoding]:
+        """Losses and timesteps (draws, B), with crops and noise as ``draw`` says, and the encoding."""
+        losses: tuple[Tensor, Tensor, Encoding] = self._loss_pass(policy)(batch, draw)
+        return losses
 
     def _show_noise(self, index: Indices, timesteps: Tensor, losses: Tensor) -> None:
         """Let the method see the losses of a mini-batch at each noise level, (draws, B), where it asks for

@@ -29,7 +29,7 @@ from beacon.training import TrainConfig, Trainer, train
 from beacon.training.stored_config import read_config
 
 LAST = f"checkpoints/{OPTIMIZATION.steps:08d}"
-# Few and short demonstrations do not tell whether source and target move alike.
+# Whether source and target move alike or not.
 ALWAYS: dict[str, Any] = {"largest_dynamics_gap": None}
 BOTH = (FutureState(**ALWAYS, strength=0.5), FeatureDistance(strength=0.5))
 
@@ -178,7 +178,7 @@ def test_config_yaml_has_them_and_gives_them_back(source: Path, target: Path, tm
     assert config.to_dict()["auxiliary"] == [
         {
             "part": "future-state",
-            "largest_dynamics_gap": None,
+            "units": "larger",
             "strength": 0.01,
             "horizon_fractions": [0.5, 1.0],
             "decay": 0.99,

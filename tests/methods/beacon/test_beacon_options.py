@@ -145,7 +145,7 @@ def test_help_has_the_defaults_and_the_meaning_of_both(capsys: pytest.CaptureFix
             (options.weighting, "target_factor", "as the average source sample"),
             (options.weighting, "granularity", 'One weight per "window" (paper)'),
         ):
-            _, _, about = said.partition(f"--{name.replace('_', '-')} {{")
+            _, _, about = said.partition(f" --{name.replace('_', '-')} ")
             about, _, rest = about.partition("(default: ")
             assert meaning in about
             assert rest.split(")")[0] == str(getattr(part, name))

@@ -48,7 +48,7 @@ def open_file(path: Path) -> pq.ParquetFile:
     if fault is not None:
         raise UserError(f"{path} {fault}")
     with reading(path):
-        return pq.ParquetFile(path, memory_map=True)
+        return pq.ParquetFile(path.absolute(), memory_map=True)  # a name like s3:a is no address
 
 
 def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.errors import RunError, UserError
+from beacon.processes import leave_real_time
 
 LARGEST_FILE = 200 << 20  # bytes, from which on a new file is begun
 # The stock encoder with less loss; a key frame every second frame, so that single frames are found fast.
@@ -84,6 +85,8 @@ class VideoWriter:
         picture.pts = self.frames
         picture.time_base = 1 / self._rate
         self._container.mux(self._stream.encode(picture))
+        if self.frames == 0:  # the first picture has started the encoder
+            leave_real_time()
         self.frames += 1
 
     def _open(self, height: int, width: int) -> None:

@@ -37,6 +37,7 @@ from beacon.methods.beacon.noise.base import (
 if TYPE_CHECKING:
     from beacon.audit.run import DemoVerdict
     from beacon.weighting import BuiltCheck
+CONVINCING = 0.005  # p-value up to which another fault than the dynamics' counts
 
 
 @NOISE_LEVELS.register("by-audit")
@@ -114,7 +115,8 @@ def coarse_repair(verdict: DemoVerdict, kinds: Sequence[RepairKind]) -> Repair |
     faults = [item for item in verdict.evidence if item.is_fault]
     if not verdict.is_accused or not faults or faults[0].check != DYNAMICS:
         return None
-    if any(item.check not in (DYNAMICS, LOOK_ALIKES) for item in faults):
+    convincing = [item for item in faults if item.p_value <= CONVINCING]
+    if any(item.check not in (DYNAMICS, LOOK_ALIKES) for item in convincing):
         return None
     repair = faults[0].repair
     return repair if repair is not None and repair.kind in kinds else None
