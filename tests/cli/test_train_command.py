@@ -227,7 +227,7 @@ def other_samples(folder: Path) -> None:
 def other_loss(folder: Path) -> None:
     tensors = load_file(folder / "method.safetensors")
     steps = tensors["method/reweighter/refresh_count"].clone()
-    save_file(tensors | {"0-future-state/steps": steps}, folder / "method.safetensors")
+    save_file(tensors | {"1-feature-distance/steps": steps}, folder / "method.safetensors")
 
 
 def no_policy(folder: Path) -> None:
@@ -244,7 +244,7 @@ def no_policy(folder: Path) -> None:
         (other_run, "is of a run with another configuration"),
         (other_method, "the checkpoint belongs to other data or another method"),
         (other_samples, "the checkpoint belongs to other data or another method"),
-        (other_loss, "it has '0-future-state'"),
+        (other_loss, "it has '1-feature-distance'"),
         (no_policy, "points to 00000004, where there is no policy.json"),
     ],
 )

@@ -128,7 +128,7 @@ def test_workers_share_one_policy() -> None:
     shared = evaluate(policy := Wandering(), replace(config, workers=3))
     assert shared["episodes"] == alone["episodes"]
     assert sum(policy.asked) == 42 * math.ceil(alone["episodes"][0]["length"] / 8)
-    assert max(policy.asked) > module.BATCH
+    assert max(policy.asked) >= module.BATCH
 
 
 def test_an_error_of_a_shared_policy_reaches_the_user() -> None:

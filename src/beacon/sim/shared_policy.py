@@ -31,7 +31,7 @@ class Ticket:
     action_steps: int
     observation_keys: tuple[str, ...]
     action_dim: int | None
-    cameras: Mapping[str, tuple[int, ...]]  # shapes of the pictures that it sees
+    cameras: tuple[tuple[str, tuple[int, ...]], ...]  # names and shapes of the pictures that it sees
 
 
 class PolicyHost:
@@ -59,7 +59,7 @@ class PolicyHost:
             policy.action_steps,
             tuple(policy.observation_keys),
             getattr(spec, "action_dim", None),
-            dict(getattr(spec, "cameras", {})),
+            tuple((name, tuple(shape)) for name, shape in getattr(spec, "cameras", {}).items()),
         )
         self._threads = [
             threading.Thread(target=target, name=f"policy-{name}", daemon=True)
@@ -129,7 +129,7 @@ class SharedPolicy:
     def __init__(self, ticket: Ticket) -> None:
         self.obs_steps, self.action_steps = ticket.obs_steps, ticket.action_steps
         self.observation_keys = ticket.observation_keys
-        self.spec = SimpleNamespace(action_dim=ticket.action_dim, cameras=ticket.cameras)
+        self.spec = SimpleNamespace(action_dim=ticket.action_dim, cameras=dict(ticket.cameras))
         self._connection = Client(ticket.address, authkey=ticket.key)
 
     def reset(self, seed: Any) -> None:

@@ -7,7 +7,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from beacon.weighting import KNN, Reweighter
 from beacon.weighting.discrepancy.neighbor_index import nearest_by_index
-from beacon.weighting.discrepancy.neighbors import nearest
+from beacon.weighting.discrepancy.neighbors import Neighbors, nearest
 
 
 def random_sets(m: int, n: int, features: int, seed: int = 0):
@@ -53,7 +53,12 @@ def test_an_inverted_index_finds_most_neighbours_and_nearly_the_same_weights() -
         torch.from_numpy((centres[rng.integers(40, size=count)] + rng.normal(size=(count, 8))).astype("f4"))
         for count in (3000, 500)
     )
-    exact, indexed = nearest(queries, points, 5), nearest_by_index(queries, points, 5)
+
+    def by_index(**options: float) -> Neighbors:
+        parts = [part for _, part in nearest_by_index(queries, points, 5, **options)]
+        return Neighbors(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
+
+    exact, indexed = nearest(queries, points, 5), by_index()
     recall = np.mean(
         [len({*a} & {*b}) / 5 for a, b in zip(exact.indices.tolist(), indexed.indices.tolist(), strict=True)]
     )
@@ -61,7 +66,7 @@ def test_an_inverted_index_finds_most_neighbours_and_nearly_the_same_weights() -
     assert (
         indexed.mean_distance() >= exact.mean_distance() * (1 - 1e-5)
     ).all()  # missed ones are replaced by farther ones
-    searched_all = nearest_by_index(queries, points, 5, probed_share=1.0)
+    searched_all = by_index(probed_share=1.0)
     np.testing.assert_allclose(searched_all.distances.numpy(), exact.distances.numpy(), rtol=1e-3, atol=1e-3)
     weights = []
     for beyond in (0, 1000):

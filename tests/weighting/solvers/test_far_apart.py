@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beacon.weighting import Minimiser, Reweighter, WeightingConfig
-from beacon.weighting.solvers.far_apart import project_far_apart, restore_budget
+from beacon.weighting.solvers.far_apart import CLOSE, project_far_apart, restore_budget
 from beacon.weighting.solvers.projection import find_shift, project_budget, project_shifted, project_simplex
 
 
@@ -50,7 +50,7 @@ def test_it_is_the_projection(x: list[float], share: float, width: float) -> Non
         project_budget(x, budget, *bounds),
         project_far_apart(np.array(x), budget, *bounds, find_shift)[0],
     ):
-        assert q.sum() == pytest.approx(budget, rel=1e-12, abs=1e-12)
+        assert q.sum() == pytest.approx(budget, rel=CLOSE, abs=CLOSE)
         assert (q >= bounds[0]).all() and (q <= bounds[1]).all()
         # Where numbers are near each other it is the projection to their own rounding.
         assert q == pytest.approx(expected, abs=1e-9 + 1e-15 * max(1.0, min(abs(np.array(x)).max(), 1e6)))
