@@ -270,6 +270,14 @@ def test_bad_zarr(tmp_path: Path, case: str) -> None:
     refuse(path, text)
 
 
+def test_a_group_in_place_of_the_ends_of_episodes(tmp_path: Path) -> None:
+    path = write_zarr(tmp_path / "data.zarr.zip")
+    rewrite(path, "meta/episode_ends/.zarray", lambda content: None)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("meta/episode_ends/.zgroup", '{"zarr_format": 2}')
+    refuse(path, "'meta/episode_ends' is not an array")
+
+
 def test_arrays_without_headers_are_said_once(tmp_path: Path) -> None:
     # zarr prints what becomes of arrays that it opens side by side when they are forgotten.
     path = write_zarr(tmp_path / "data.zarr.zip")

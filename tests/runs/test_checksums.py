@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from tiny_runs import tiny_config
 
@@ -60,6 +62,26 @@ def test_verify_says_what_does_not_fit(run: Path, capsys: pytest.CaptureFixture[
     assert "00000002/policy.safetensors: damaged" in said and "config.yaml" in said
     assert "2 things do not fit" in said
     assert main(["verify", str(run / "checkpoints")]) == 2
+
+
+@pytest.mark.parametrize("table", ["episodes.parquet", "windows-*.parquet"])
+def test_a_flipped_bit_of_a_table_of_weights_does_not_fit(
+    table: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "beacon"
+    shutil.copytree(finished, run)
+    file = sorted((run / "weights").glob(table))[-1]
+    pages = pq.ParquetFile(file).metadata.row_group(0).column(0)
+    start = pages.dictionary_page_offset if pages.has_dictionary_page else pages.data_page_offset
+    flip(file, start + pages.total_compressed_size - 1)  # the last byte of values of a column
+    assert main(["verify", str(run)]) == 1
+    assert f"{file.name}: damaged" in capsys.readouterr().out
+
+
+def test_a_pointer_to_no_checkpoint_does_not_fit(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "checkpoints" / "last").write_bytes(b"0000\x000006\n")
+    assert main(["verify", str(run)]) == 1
+    assert "1 things do not fit" in capsys.readouterr().out
 
 
 def test_files_that_were_removed_on_purpose_are_not_damage(run: Path) -> None:

@@ -76,7 +76,7 @@ def _mended(rows: Sequence[Row]) -> str:
     said = ", ".join(f"{name} {count:,}" for name, count in found if count)
     if not said:
         return ""
-    return f"Attempts that failed at first, and hold since what they found was mended: {said}.\n\n"
+    return f"Attempts that failed at first, and hold since code or campaign was mended: {said}.\n\n"
 
 
 def _measured(rows: Sequence[Row]) -> str:

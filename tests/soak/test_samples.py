@@ -121,7 +121,7 @@ def test_the_page_has_a_row_for_every_campaign_that_was_tried(origin: Origin, tm
     assert "| coin | coins | coins | 1,234 | 1,200 | 34 | 2.0 |" in page
     assert "| numbers |" not in page
     assert "coin: largest 0.25" in page and "Not all attempts were made yet of: coin (4 made)." in page
-    assert "hold since what they found was mended: coin 2." in page
+    assert "hold since code or campaign was mended: coin 2." in page
     for said in ("coin, seed 3: commit abc (2)", "coin, seed 12: commit abc (2)", "Machine: a machine."):
         assert said in page
     assert "tried    217 coins, survived    200, failed  17" in format_line(Coin, ledger)

@@ -105,17 +105,28 @@ def _checkpoints(run: Path) -> list[str]:
     from beacon.runs.checksums import find_damage
     from beacon.runs.run import Run
 
-    return [line for folder in Run(run).checkpoints.steps().values() for line in find_damage(folder)]
+    steps = Run(run).checkpoints.steps()
+    complaints = [line for folder in steps.values() for line in find_damage(folder)]
+    if steps:  # a run may have none yet
+        complaints += _complaints(lambda: _find_newest(run))
+    return complaints
+
+
+def _find_newest(run: Path) -> None:
+    """That ``last`` names a checkpoint."""
+    from beacon.runs.checkpoints import find_checkpoint
+
+    find_checkpoint(run)
 
 
 def _check_weights(run: Path) -> None:
-    """Weights are finite and not negative, and every window of the data has one."""
+    """Tables are as they were written; weights are finite, not negative, one for every window of the data."""
     import numpy as np
 
     from beacon.runs.run import Run
 
     reader = Run(run)
-    table = reader.windows
+    table, _ = reader.windows, reader.episodes  # reading compares the checksums of their pages
     if table is None:
         return
     if not np.isfinite(table.weight).all() or (table.weight < 0).any():

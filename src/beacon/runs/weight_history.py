@@ -81,10 +81,10 @@ class WeightHistory:
         if not self._refreshes:
             return
         with replacing(self._folder / EPISODES) as temporary:
-            pq.write_table(self._episode_table(), temporary)
+            pq.write_table(self._episode_table(), temporary, write_page_checksum=True)
         if self._last is not None:
             with replacing(self._folder / window_file(step)) as temporary:
-                pq.write_table(self._window_table(self._last), temporary)
+                pq.write_table(self._window_table(self._last), temporary, write_page_checksum=True)
 
     def restore(self, epoch: int, step: int) -> None:
         """Take up what an earlier part of the run has saved.

@@ -71,9 +71,13 @@ class ZarrReader(DatasetReader):
                 self._store = zarr.storage.LocalStore(self.path, read_only=True)
             root: Any = zarr.open_group(self._store, mode="r", zarr_format=2)
             ends_array = root["meta/episode_ends"]
+            if not isinstance(ends_array, zarr.Array):
+                raise UserError(f"{self.path}: 'meta/episode_ends' is not an array")
             # One after the other: where zarr opens them all at once, every failure but the first is printed.
             opened = {name: root[f"data/{name}"] for name in _array_names(stored)}
             members = {name: item for name, item in opened.items() if isinstance(item, zarr.Array)}
+        except UserError:
+            raise
         except Exception as error:  # zarr raises whatever its parts raise
             raise self._damaged("its list of arrays", error) from error
         self._arrays: dict[str, Any] = {}
