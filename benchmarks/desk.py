@@ -88,8 +88,7 @@ def measure(demos: int, screenshot: Path | None) -> dict[str, Any]:
         with desk(folder) as (address, started):
             drawn = browser.open(address)
             began = time.monotonic()
-            loaded = "[...document.querySelectorAll('.cell img')].every((picture) => picture.naturalWidth)"
-            browser.wait(loaded)
+            browser.wait("[...document.querySelectorAll('.cell img')].every((shown) => shown.naturalWidth)")
             pictures = time.monotonic() - began
             spans = sorted(browser.run(SCROLL))
             if screenshot is not None:

@@ -33,6 +33,17 @@ def test_a_duplicate_names_its_original(demos: list[robot.Arrays], target: Episo
     assert not verdict.demos[7].is_accused  # it is a remark
 
 
+def test_duplicates_are_named_where_most_are_copies(demos: list[robot.Arrays], target: EpisodeSet) -> None:
+    for number in range(10, 24):
+        original = demos[number % 10]
+        demos[number] = {**original, "actions": original["actions"] + np.float32(1e-4)}
+
+    verdict = run_audit([robot.as_set(demos)], target).sets[0]
+
+    said = [number for number in range(24) if "duplicate" in kinds(verdict, number)]
+    assert said == list(range(10, 24))
+
+
 def test_standing_still_is_said_in_seconds(demos: list[robot.Arrays], target: EpisodeSet) -> None:
     for key in ("actions", "state", "images"):
         demos[5][key] = np.concatenate([np.repeat(demos[5][key][:1], 60, axis=0), demos[5][key]])

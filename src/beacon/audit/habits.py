@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beacon.audit.evidence import Evidence, Vector
+from beacon.audit.evidence import Evidence, Matrix, Vector
 from beacon.audit.look_alikes import robust_scores
 from beacon.audit.pictures import CERTAIN
 from beacon.audit.recordings import Recording, longest_run, speed
+
+COPY = 0.01  # distance, as a share of the median one of all pairs, below which two are copies for certain
 
 
 @dataclass(frozen=True)
@@ -55,17 +57,29 @@ def _duplicates(recordings: list[Recording], options: HabitOptions) -> list[Evid
     squares = (signatures**2).sum(axis=1)
     distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * signatures @ signatures.T, 0))
     np.fill_diagonal(distances, np.inf)
-    nearest = distances.argmin(axis=1)
-    usual = float(np.median(distances.min(axis=1)))
+    usual = _usual_distance(distances)
     evidence = []
-    for number, other in enumerate(nearest.tolist()):
+    for number in range(1, len(recordings)):
+        other = int(distances[number, :number].argmin())
         share = float(distances[number, other]) / max(usual, 1e-12)
-        if share < options.duplicate and other < number:
+        if share < options.duplicate:
             text = f"near-duplicate of {recordings[other].name}"
             evidence.append(
                 Evidence("habits", "duplicate", number, 1.0 / max(share, 1e-6), CERTAIN, text, is_fault=False)
             )
     return evidence
+
+
+def _usual_distance(distances: Matrix) -> float:
+    """The median distance of nearest demonstrations, copies left out: where most are copies it would be 0.
+
+    Args:
+        distances: (demos, demos), infinite on the diagonal.
+    """
+    same = distances < COPY * float(np.median(distances[np.isfinite(distances)]))
+    distinct = ~np.tril(same).any(axis=1)
+    kept = distances[np.ix_(distinct, distinct)]
+    return float(np.median(kept.min(axis=1))) if len(kept) > 1 else 0.0
 
 
 def _signature(recording: Recording) -> Vector:

@@ -2,11 +2,10 @@
 import { clamp, make, short } from "./talk.js";
 
 const WIDTH = 150, HEIGHT = 152, BEYOND = 2; // pixels of a cell, rows kept above and below the view
-const PICTURES = 4; // asked for in a frame of the browser, so that scrolling does not wait for them
 
 export class Grid {
   constructor(root, space, { badge, isTarget, open, chosen }) {
-    Object.assign(this, { root, space, badge, isTarget, open, chosen, order: [], demos: [], at: 0, cells: new Map(), pending: [] });
+    Object.assign(this, { root, space, badge, isTarget, open, chosen, order: [], demos: [], at: 0, cells: new Map() });
     this.resizing = new ResizeObserver(() => this.draw());
     this.resizing.observe(root);
     root.addEventListener("scroll", () => this.schedule(), { passive: true });
@@ -37,22 +36,17 @@ export class Grid {
   }
 
   draw() {
-    // Everything is read before anything is written: the browser lays the page out once a frame.
-    const { columns } = this, { clientWidth, clientHeight, scrollTop } = this.root;
-    const width = Math.floor(clientWidth / columns), height = Math.ceil(this.order.length / columns) * HEIGHT;
-    if (height !== this.height) this.space.style.height = `${height}px`;
-    this.height = height;
-    const first = Math.max(0, (Math.floor(scrollTop / HEIGHT) - BEYOND) * columns);
-    const rows = Math.ceil(clientHeight / HEIGHT) + 2 * BEYOND + 1;
+    const { columns } = this;
+    const width = Math.floor(this.root.clientWidth / columns);
+    this.space.style.height = `${Math.ceil(this.order.length / columns) * HEIGHT}px`;
+    const first = Math.max(0, (Math.floor(this.root.scrollTop / HEIGHT) - BEYOND) * columns);
+    const rows = Math.ceil(this.root.clientHeight / HEIGHT) + 2 * BEYOND + 1;
     const last = Math.min(this.order.length, first + rows * columns);
     for (const [place, cell] of this.cells) {
       if (place < first || place >= last) { cell.remove(); this.cells.delete(place); }
     }
-    const layout = `${columns}×${width}`;
     for (let place = first; place < last; place += 1) {
       const cell = this.cells.get(place) || this.add(place);
-      if (cell.dataset.layout === layout) continue; // it stays where it is
-      cell.dataset.layout = layout;
       cell.style.width = `${width}px`;
       cell.style.height = `${HEIGHT}px`;
       cell.style.transform = `translate(${(place % columns) * width}px, ${Math.floor(place / columns) * HEIGHT}px)`;
@@ -60,21 +54,11 @@ export class Grid {
     this.mark();
   }
 
-  // Some pictures that are still wanted, the latest first; the rest in the next frames.
-  load() {
-    this.pending = this.pending.filter(([picture]) => picture.isConnected);
-    for (const [picture, source] of this.pending.splice(-PICTURES)) picture.src = source;
-    this.loading = this.pending.length > 0;
-    if (this.loading) requestAnimationFrame(() => this.load());
-  }
-
   add(place) {
     const number = this.order[place], demo = this.demos[number];
     const cell = make("div", { class: "cell", id: `cell-${place}`, role: "option" });
     cell.dataset.place = place;
-    const picture = make("img", { alt: "", decoding: "async" });
-    this.pending.push([picture, `thumbnails/${number}`]);
-    if (!this.loading) { this.loading = true; requestAnimationFrame(() => this.load()); }
+    const picture = make("img", { alt: "", decoding: "async", src: `thumbnails/${number}` });
     picture.addEventListener("error", () => { picture.style.visibility = "hidden"; });
     const label = make("div", { class: "label", title: demo.name }, make("span", { class: "badge" }), make("span", {}, demo.name));
     const numbers = [this.isTarget(number) ? "target" : null, demo.weight === null ? null : `weight ${short(demo.weight)}`,
@@ -100,10 +84,7 @@ export class Grid {
   }
 
   mark() {
-    for (const [place, cell] of this.cells) {
-      const selected = String(place === this.at);
-      if (cell.getAttribute("aria-selected") !== selected) cell.setAttribute("aria-selected", selected);
-    }
+    for (const [place, cell] of this.cells) cell.setAttribute("aria-selected", place === this.at);
     if (this.order.length) this.root.setAttribute("aria-activedescendant", `cell-${this.at}`);
   }
 
