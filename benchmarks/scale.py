@@ -132,7 +132,7 @@ def training(inputs: Inputs) -> dict[str, float]:
     spec = ObservationSpec(cameras={"image": (96, 96, 3)}, proprio={"position": 3}, action_dim=7)
     found = {}
     for preset in ("cpu", "paper"):
-        config, _ = preset_config(preset, "robomimic")
+        config, _ = preset_config(preset, "robomimic" if preset == "paper" else None)
         policy = DiffusionPolicy(spec, config)
         optimizer = make_optimizer(policy.parameters(), OptimizationOptions())
         draw = torch.Generator().manual_seed(0)
