@@ -53,7 +53,8 @@ def test_an_inverted_index_finds_most_neighbours_and_nearly_the_same_weights() -
         torch.from_numpy((centres[rng.integers(40, size=count)] + rng.normal(size=(count, 8))).astype("f4"))
         for count in (3000, 500)
     )
-    exact, indexed = nearest(queries, points, 5), nearest_by_index(queries, points, 5)
+    exact = nearest(queries, points, 5)
+    ((_, indexed),) = nearest_by_index(queries, points, 5)
     recall = np.mean(
         [len({*a} & {*b}) / 5 for a, b in zip(exact.indices.tolist(), indexed.indices.tolist(), strict=True)]
     )
@@ -61,7 +62,7 @@ def test_an_inverted_index_finds_most_neighbours_and_nearly_the_same_weights() -
     assert (
         indexed.mean_distance() >= exact.mean_distance() * (1 - 1e-5)
     ).all()  # missed ones are replaced by farther ones
-    searched_all = nearest_by_index(queries, points, 5, probed_share=1.0)
+    ((_, searched_all),) = nearest_by_index(queries, points, 5, probed_share=1.0)
     np.testing.assert_allclose(searched_all.distances.numpy(), exact.distances.numpy(), rtol=1e-3, atol=1e-3)
     weights = []
     for beyond in (0, 1000):
