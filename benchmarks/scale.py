@@ -184,7 +184,7 @@ def index(inputs: Inputs) -> dict[str, float]:
         "recall": recall,
         "distance_ratio": float((found[1][1] / found[0][1]).mean()),
         "moved_weight_share": float(np.abs(weights[1] - weights[0]).sum() / weights[0].sum()),
-        "weight_correlation": float(np.corrcoef(*weights)[0, 1]),
+        "weight_correlation": float(np.corrcoef(weights[0], weights[1])[0, 1]),
         "exact_seconds": seconds[0],
         "index_seconds": seconds[1],
     }

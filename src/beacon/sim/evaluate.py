@@ -87,7 +87,7 @@ def _worker_parts(job: _Job) -> tuple[SimulatedWorld, Policy, tuple[InitialState
     """A worker builds its world, policy and states once."""
     world = make_world(job.config.task, job.domain, job.config.size)
     shared = job.shared
-    policy = load(job.policy, job.config.device) if shared is None else SharedPolicy(shared)
+    policy: Policy = load(job.policy, job.config.device) if shared is None else SharedPolicy(shared)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the other cores have workers of their own
     config = job.config
