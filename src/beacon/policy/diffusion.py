@@ -46,7 +46,7 @@ class DiffusionPolicy(nn.Module):
             self.encoder = ObservationEncoder(spec, config.encoder)
             denoiser = UNet if config.denoiser == "unet" else MlpDenoiser
             self.denoiser: Denoiser = denoiser(spec.action_dim, self.condition_dim, config)
-        self._compiled: Callable[[Tensor, Tensor], Tensor] | None = None  # a denoising step, when sampling
+        self._compiled: Callable[..., Tensor] | None = None  # a denoising step, when sampling
         self._schedulers: dict[str, Any] = {name: make_scheduler(config, name) for name in ("ddpm", "ddim")}
         alphas = self._schedulers["ddpm"].alphas_cumprod  # (train_timesteps,)
         self.register_buffer("signal", alphas.sqrt(), persistent=False)

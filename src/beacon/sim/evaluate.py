@@ -86,7 +86,7 @@ class _Job:
 def _worker_parts(job: _Job) -> tuple[SimulatedWorld, Policy, tuple[InitialState, ...]]:
     """A worker builds its world, policy and states once."""
     shared = job.shared
-    policy = load(job.policy, job.config.device) if shared is None else SharedPolicy(shared)
+    policy: Policy = load(job.policy, job.config.device) if shared is None else SharedPolicy(shared)
     world = make_world(job.config.task, job.domain, job.config.size, picture_size(policy))
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the other cores have workers of their own

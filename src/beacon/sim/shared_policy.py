@@ -135,7 +135,7 @@ class SharedPolicy:
     def reset(self, seed: Any) -> None:
         """Nothing: the host has started the random numbers of all rows."""
 
-    def act(self, observation: Mapping[str, Array], rows: Sequence[int]) -> Array:
+    def act(self, observation: Mapping[str, Any], rows: Sequence[int] = ()) -> Array:
         """Actions (B, action_steps, A) for these rows of the evaluation."""
         try:
             self._connection.send((dict(observation), list(rows)))

@@ -49,38 +49,43 @@ class DomainClassifier(Discrepancy):
     def __call__(self, inputs: RefreshInputs) -> PerSample:
         """The discrepancy of every source sample."""
         import torch
-        from sklearn.metrics import roc_auc_score
 
         own, target = inputs.embeddings()
         m, n = len(inputs.source_domains), len(target)
         rng = np.random.default_rng(inputs.seed)
         size = min(m, n)
-        of_source, of_target = rng.permutation(m)[:size], rng.permutation(n)[:size]
+        # Copies: a view would keep the whole permutation.
+        of_source, of_target = rng.permutation(m)[:size].copy(), rng.permutation(n)[:size].copy()
         features = np.concatenate(
             [_array(inputs.rows_of(own, of_source)), _array(_chosen(target, of_target))]
         )
-        fitted = np.concatenate([of_source, m + of_target])  # targets are numbered behind the source
-        truth = np.repeat([0, 1], [m, n])
-        folds = np.zeros(m + n, np.int64)
-        if self.folds:
-            folds = np.concatenate(self._assign_folds(inputs, m, n, rng))
-        own_folds = folds[:m][inputs.shard.rows]
-        posterior, scores = np.empty(m + n), torch.empty(len(own), dtype=torch.float64)
-        for fold in range(folds.max() + 1):
-            train = folds[fitted] != fold if self.folds else slice(None)
-            model = self._fit(features[train], truth[fitted[train]])
-            asking = np.flatnonzero(own_folds == fold)
-            scores[torch.from_numpy(asking)] = _predict(model, own, asking)
-            asking = np.flatnonzero(folds[m:] == fold)
-            posterior[m + asking] = _predict(model, target, asking).numpy()
-        posterior[:m] = inputs.together(scores)
-        auc = float(roc_auc_score(truth, posterior))
+        truth = np.repeat([0, 1], size)
+        scores = torch.empty(len(own), dtype=torch.float64)
+        target_scores = np.empty(n)
+        if self.folds == 0:
+            model = self._fit(features, truth)
+            _predict(model, own, None, scores)
+            target_scores = _predict(model, target, None, torch.empty(n, dtype=torch.float64)).numpy()
+        else:
+            source_folds, target_folds = self._assign_folds(inputs, m, n, rng)
+            fitted_folds = np.concatenate([source_folds[of_source], target_folds[of_target]])
+            own_folds = source_folds[inputs.shard.rows]
+            for fold in range(int(max(source_folds.max(), target_folds.max())) + 1):
+                train = fitted_folds != fold
+                model = self._fit(features[train], truth[train])
+                for folds, table, out in (
+                    (own_folds, own, scores),
+                    (target_folds, target, torch.from_numpy(target_scores)),
+                ):
+                    _predict(model, table, np.flatnonzero(folds == fold), out)
+        source_scores = inputs.together(scores)
+        auc = _auc(source_scores, target_scores)
         diagnostics = {
             "auc": auc,
             "separability": 2.0 * auc - 1.0,
-            "auc_fitted": float(roc_auc_score(truth[fitted], posterior[fitted])),
+            "auc_fitted": _auc(source_scores[of_source], target_scores[of_target]),
         }
-        return PerSample(1.0 - posterior[:m], diagnostics)
+        return PerSample(1.0 - source_scores, diagnostics)
 
     def _assign_folds(
         self, inputs: RefreshInputs, m: int, n: int, rng: np.random.Generator
@@ -110,15 +115,25 @@ class DomainClassifier(Discrepancy):
         return lambda queries: np.asarray(model.predict_proba(queries)[:, 1])
 
 
-def _predict(model: Model, table: torch.Tensor, rows: Ids) -> torch.Tensor:
-    """How surely these rows are the target's, a part at a time: features as float64 are large."""
+def _predict(model: Model, table: torch.Tensor, rows: Ids | None, out: torch.Tensor) -> torch.Tensor:
+    """Write how surely rows, or all, are the target's, a part at a time: features as float64 are large."""
     import torch
 
-    scores = torch.empty(len(rows), dtype=torch.float64)
-    for start in range(0, len(rows), ROWS):
+    for start in range(0, len(table) if rows is None else len(rows), ROWS):
         part = slice(start, start + ROWS)
-        scores[part] = torch.from_numpy(model(_array(_chosen(table, rows[part]))))
-    return scores
+        if rows is None:
+            out[part] = torch.from_numpy(model(_array(table[part])))
+        else:
+            scores = model(_array(_chosen(table, rows[part])))
+            out[torch.from_numpy(rows[part])] = torch.from_numpy(scores)
+    return out
+
+
+def _auc(source: Vector, target: Vector) -> float:
+    """How often a target's score is above a source's; equal ones count half. Only the source is sorted."""
+    order = np.sort(source)
+    below, up_to = (np.searchsorted(order, target, side=side) for side in ("left", "right"))
+    return float(np.mean(below + up_to) / (2 * len(order)))
 
 
 def _chosen(table: torch.Tensor, rows: Ids) -> torch.Tensor:

@@ -67,7 +67,9 @@ class _Relative(Discrepancy):
         def measure(queries: Ids, points: Ids | None, leave_out: bool) -> Vector:
             own = queries[inputs.shard.part(queries)]
             asking, answering = (groups[own], groups[points]) if leave_out else (None, None)
-            rows, summary = own - inputs.shard.start, summarize(points)
+            rows, summary = own, summarize(points)
+            if inputs.shard.start:
+                rows = own - inputs.shard.start
             return inputs.together(self._values(inputs, rows, points, summary, asking, answering))
 
         relative = _relative(inputs, measure, self.subsets, self.floor, self.cap)
@@ -154,8 +156,7 @@ def _relative(
     groups, target_groups = inputs.episodes()
     size = len(np.unique(target_groups))
     rng = np.random.default_rng(inputs.seed)
-    everyone = np.arange(len(groups))
-    against_target = measure(everyone, None, False)
+    against_target = measure(np.arange(len(groups)), None, False)
     against_source = np.full(len(groups), np.nan)
     for domain, label in enumerate(inputs.source_labels):
         members = np.flatnonzero(inputs.source_domains == domain)

@@ -82,8 +82,8 @@ def project_shifted(
         shift = find_shift(x, budget, lower, upper, shard)
         apply_shift(x, shift, lower, upper, result)
     if not is_close(shard.totals(_total(result))[0], budget):  # rounding has lost the shift
-        everything = gather_vectors(shard, x, lower, upper)
-        projected, shift = project_far_apart(everything[0], budget, *everything[1:], find_shift)
+        everywhere, lowest, highest = gather_vectors(shard, x, lower, upper)
+        projected, shift = project_far_apart(everywhere, budget, lowest, highest, find_shift)
         first = 0 if shard.is_whole else int(shard.gather_array(np.array([x.size]))[: shard.rank].sum())
         result[...] = projected[first : first + x.size]
     return result, shift
