@@ -16,7 +16,7 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from beacon.cli.train_progress import in_words
+from beacon.cli.plain_lines import in_words
 from beacon.methods import DEFAULT_METHOD, METHODS
 from beacon.plain import changed
 from beacon.suites.presets import PRESETS as SUITES
