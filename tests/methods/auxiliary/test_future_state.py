@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +18,9 @@ from beacon.errors import UserError
 from beacon.methods.auxiliary.future_state import (
     FutureState,
     FutureStateLoss,
-    _scaled,
+    Units,
     future_states,
+    in_units,
 )
 from beacon.policy import Encoding
 from beacon.runs import RunFolder
@@ -104,8 +105,8 @@ def test_noise_of_the_targets_sensors_does_not_count_more_than_places() -> None:
     still = np.full(400, 0.3)
     future = np.stack([place, turn, still], axis=1).astype(np.float32)
 
-    def squares(units: Literal["source", "larger"]) -> NDArray[np.float64]:
-        scaled = _scaled(future, on_target, units)
+    def squares(units: Units) -> NDArray[np.float64]:
+        scaled = in_units(future, on_target, units)
         assert np.square(scaled[~on_target, 0]).mean() == pytest.approx(1, rel=0.2)
         return np.asarray(np.square(scaled[on_target]).mean(axis=0), np.float64)
 
@@ -113,7 +114,9 @@ def test_noise_of_the_targets_sensors_does_not_count_more_than_places() -> None:
     assert squares("larger") == pytest.approx([min(1.0, squares("source")[0]), 1.0, 0.0], abs=0.01)
     # Where the target senses as the source does, the two are the same but for chance.
     alike = np.where(on_target, rng.normal(size=400), place)[:, None].astype(np.float32)
-    assert _scaled(alike, on_target, "larger") == pytest.approx(_scaled(alike, on_target, "source"), rel=0.2)
+    assert in_units(alike, on_target, "larger") == pytest.approx(
+        in_units(alike, on_target, "source"), rel=0.2
+    )
 
 
 @pytest.mark.parametrize("method", ["beacon", "cotrain"])

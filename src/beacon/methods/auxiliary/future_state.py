@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from beacon.policy import Encoding
 
 ROUNDING = 1e-6  # a spread below this share of the values is that of float32
+Units = Literal["source", "larger"]
 CHANGING = ("gram", "cross", "steps")  # parts of the state
 
 
@@ -58,7 +59,7 @@ class FutureState(AuxiliaryLoss):
     # that and of the target's deviation from the source's mean ("larger"). What hardly varies in the source
     # and is noisy in the target, such as the orientation of a hand that never turns, would otherwise count a
     # hundred times as much as positions.
-    units: Literal["source", "larger"] = "larger"
+    units: Units = "larger"
     # Off where the target's motion fits a model of the source's so many times worse than the source's own
     # does, or where the data cannot tell; None: always on. Left out of keys, which are older than it.
     largest_dynamics_gap: float | None = field(default=None, metadata=OMIT_DEFAULT)
@@ -123,10 +124,14 @@ def future_states(windows: Windows, fractions: tuple[float, ...]) -> NDArray[np.
     return np.asarray(np.concatenate(futures), np.float32)
 
 
-def _scaled(
-    future: NDArray[np.float32], on_target: NDArray[np.bool_], units: Literal["source", "larger"]
-) -> NDArray[np.float32]:
-    """Future states (N, L) relative to the source's mean, in ``units``; what never changes in it is zero."""
+def in_units(future: NDArray[np.float32], on_target: NDArray[np.bool_], units: Units) -> NDArray[np.float32]:
+    """Future states relative to the source's mean; what never changes in the source is zero.
+
+    Args:
+        future: (N, L), as `future_states` gives them.
+        on_target: (N,) which of them are of the target.
+        units: as `FutureState` has them.
+    """
     of_source = future[~on_target].astype(np.float64)
     mean, unit = of_source.mean(axis=0), of_source.std(axis=0)
     changes = unit > ROUNDING * np.abs(of_source).max(axis=0)
@@ -144,7 +149,7 @@ class FutureStateLoss(BuiltAuxiliaryLoss):
 
         self._options, self._target = options, target
         future = future_states(windows, options.horizon_fractions)
-        self._future = torch.from_numpy(_scaled(future, windows.domain == target, options.units))
+        self._future = torch.from_numpy(in_units(future, windows.domain == target, options.units))
         # Sums over the source windows of recent mini-batches, with a one beside the features x:
         # Σ x xᵀ (F + 1, F + 1) and Σ x yᵀ (F + 1, L).
         self._gram: Tensor | None = None
