@@ -107,7 +107,7 @@ class MappedSink(FrameSink):
     def put(self, first: int, frames: Frames) -> None:
         with writing(self._path):
             # To its place and not to the file's position, which all threads share.
-            rest, offset = np.ascontiguousarray(frames).data.cast("B"), first * self._frame_bytes
+            rest, offset = np.ascontiguousarray(frames).reshape(-1).data, first * self._frame_bytes
             while rest:
                 written = os.pwrite(self._file.fileno(), rest, self._begin + offset)
                 rest, offset = rest[written:], offset + written
