@@ -166,7 +166,8 @@ def test_a_relative_name_with_a_colon_is_a_folder_and_no_address(
     monkeypatch.chdir(tmp_path)
     assert main(["data", "convert", str(source), "s3:copy", "--images", "--fps", "10"]) == 0
     assert (tmp_path / "s3:copy" / "meta" / "info.json").is_file()
-    assert len(EpisodeSet.load(Path("s3:copy"))) == 3
+    with open_dataset(Path("s3:copy")) as reader:
+        assert len(reader.episode_names) == 3
 
 
 def test_conversion_is_whole_or_absent(

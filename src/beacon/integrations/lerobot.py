@@ -54,7 +54,7 @@ class FrameWeights:
             fallback: weight of frames that are not in it.
         """
         try:
-            table = pq.read_table(path, columns=["index", "weight"])
+            table = pq.read_table(Path(path).absolute(), columns=["index", "weight"])
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise UserError(f"{path}: not a file of sample weights ({error})") from None
         return cls(table["index"].to_numpy(), table["weight"].to_numpy(), fallback)

@@ -147,7 +147,7 @@ def read_table(file: Path, needed: tuple[str, ...]) -> Any:
         needed: names of columns.
     """
     try:
-        table = pq.read_table(file, page_checksum_verification=True)
+        table = pq.read_table(file.absolute(), page_checksum_verification=True)
     except FileNotFoundError:
         raise UserError(f"{file}: there is no such file") from None
     except (OSError, ValueError, pa.ArrowException) as error:

@@ -47,8 +47,8 @@ def open_file(path: Path) -> pq.ParquetFile:
     fault = file_fault(path)
     if fault is not None:
         raise UserError(f"{path} {fault}")
-    with reading(path):
-        return pq.ParquetFile(path.absolute(), memory_map=True)  # a name like s3:a is no address
+    with reading(path):  # absolute: pyarrow takes a relative "scheme:name" for an address
+        return pq.ParquetFile(path.absolute(), memory_map=True)
 
 
 def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
