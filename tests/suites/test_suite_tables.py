@@ -184,7 +184,7 @@ def test_the_page_and_its_figures(folders: Folders, tmp_path: Path) -> None:
     # The cells of two target demonstrations are those of the first rung of scaling: a table, no curve yet.
     # The clean column of repaired has the same cells, too.
     names = [figure.name for figure in figures]
-    assert "## scaling" in text and names == ["tiny-sim2sim.svg", "tiny-repaired.svg"]
+    assert "## scaling" in text and names == ["tiny-sim2sim.svg", "tiny-mimic.svg", "tiny-repaired.svg"]
     drawing = figures[0].read_text()
     assert "30%, paper 33%" in drawing and str(tmp_path) not in drawing + text
     gone, foreign = (figures[0].with_name(name) for name in ("tiny-ablation.svg", "other.svg"))

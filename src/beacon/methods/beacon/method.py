@@ -170,7 +170,8 @@ class Beacon(Method):
         )
         scalars = self._scalars(report) | {"swept_windows": float(measured.swept)}
         if self._noise is not None:
-            scalars |= self._noise.update(NoiseEvidence(epoch, measured.embeddings))
+            everything = self.context.shard.gather(measured.embeddings)  # noise levels look at all windows
+            scalars |= self._noise.update(NoiseEvidence(epoch, everything))
         return EpochReport(
             scalars=scalars,
             weights=self.reweighter.weights,
