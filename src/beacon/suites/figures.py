@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from statistics import mean
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from beacon.suites.tables import Column, Line, Rate, ResultStore, make_columns, 
 SUCCESS = Axis("success", "%", limits=(0.0, 1.3), percent=True)  # room for the text beside the intervals
 RATE = Axis("success", "%", limits=(0.0, 1.0), percent=True)
 COUNT = Axis("target demonstrations")
+MOST_LETTERS = 36  # of a line above a panel
 WEIGHT = Axis("weight")
 SHARE = Axis("share of the domain's windows with less", "%", limits=(0.0, 1.0), percent=True)
 AUC = Axis("AUC of the weights, mean and range over seeds", limits=(0.0, 1.2))
@@ -123,7 +125,7 @@ def weight_figure(columns: Sequence[Column]) -> Figure:
             mean, spread = (np.array(history["domains"][name][key]) for key in ("mean", "std"))
             label = weights["domains"][name]["role"]
             marks.append(line(label, colour, history["steps"], mean, mean - spread, mean + spread))
-        panels.append(Panel(Axis("gradient steps"), WEIGHT, tuple(marks), f"{column.title}: {entry.title}"))
+        panels.append(Panel(Axis("gradient steps"), WEIGHT, tuple(marks), _heading(column, entry)))
     return Figure("weights", "Weights", "", tuple(panels))
 
 
@@ -135,7 +137,7 @@ def spread_figure(columns: Sequence[Column]) -> Figure:
             line(weights["domains"][name]["role"], colour, QUANTILES, weights["domains"][name]["quantiles"])
             for name, colour in _domain_colours(weights).items()
         )
-        panels.append(Panel(SHARE, WEIGHT, marks, f"{column.title}: {entry.title}"))
+        panels.append(Panel(SHARE, WEIGHT, marks, _heading(column, entry)))
     return Figure("weights-end", "Weights at the end", "", tuple(panels))
 
 
@@ -146,6 +148,11 @@ def _weighed(columns: Sequence[Column]) -> Iterator[tuple[Column, Line, Mapping[
             weights = next((result["weights"] for result in entry.results if result.get("weights")), None)
             if weights is not None:
                 yield column, entry, weights
+
+
+def _heading(column: Column, entry: Line) -> str:
+    """Setting and method, in lines that are not wider than a panel."""
+    return "\n".join(wrap(f"{column.title}:", MOST_LETTERS) + wrap(entry.title, MOST_LETTERS))
 
 
 def _domain_colours(weights: Mapping[str, Any]) -> dict[str, str]:
