@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from tiny_runs import TINY_OPTIONS, assert_same_runs, metrics, start_cli, tiny_config
 
 from beacon.cli.main import main
+from beacon.cli.train_processes import _first_killed
 from beacon.randomness import generator
 from beacon.runs import RunFolder
 from beacon.training.ranks import Ranks
@@ -84,6 +85,23 @@ def test_a_killed_process_ends_the_run_which_resumes_to_the_bit(
         assert "--resume" in errors and "Traceback" not in errors
     assert main(["train", "--resume", "--out", str(run), "--processes", "2"]) == 0
     assert_same_runs(together, run)
+
+
+@pytest.mark.parametrize(
+    ("codes", "killed"),
+    [
+        ([0, 0], None),
+        ([1, 0], None),
+        ([1, -signal.SIGTERM], None),
+        ([-signal.SIGABRT, -signal.SIGKILL], (1, "SIGKILL")),
+        ([-signal.SIGSEGV, -signal.SIGABRT], (0, "SIGSEGV")),
+        ([-signal.SIGABRT, -signal.SIGTERM], (0, "SIGABRT")),
+    ],
+)
+def test_names_the_process_that_was_killed_not_those_that_aborted_for_it(
+    codes: list[int], killed: tuple[int, str] | None
+) -> None:
+    assert _first_killed(codes) == killed
 
 
 def kill_rank(process: subprocess.Popen[str], rank: int, run: Path) -> None:

@@ -58,10 +58,9 @@ def train_together(arguments: list[str], count: int, goes_on: str) -> int:
             _end(processes)
             return 130
         codes = [process.exitcode or 0 for process in processes]
-    killed = [(rank, -code) for rank, code in enumerate(codes) if code < 0 and -code != signal.SIGTERM]
-    if killed:
-        rank, number = killed[0]
-        name = signal.Signals(number).name
+    killed = _first_killed(codes)
+    if killed is not None:
+        rank, name = killed
         print(
             f"beacon: process {rank + 1} of {count} was ended by {name}, and the run with it; {goes_on} "
             "goes on from its last checkpoint",
@@ -69,6 +68,19 @@ def train_together(arguments: list[str], count: int, goes_on: str) -> int:
         )
         return 1
     return max(codes)
+
+
+def _first_killed(codes: list[int]) -> tuple[int, str] | None:
+    """The process that a signal ended, and the signal; None where all ended by themselves.
+
+    When one is killed, the others may abort in the middle of an exchange with it, and we end those that
+    are left: such signals name the culprit only where there is no other.
+    """
+    killed = [(rank, -code) for rank, code in enumerate(codes) if code < 0 and -code != signal.SIGTERM]
+    if not killed:
+        return None
+    rank, number = min(killed, key=lambda ended: ended[1] == signal.SIGABRT)
+    return rank, signal.Signals(number).name
 
 
 def _wait_for_all(processes: list[BaseProcess]) -> None:
