@@ -137,7 +137,14 @@ def huge_mask(file: h5py.File) -> None:
     file.create_dataset("mask/train", (10**10,), "S16", chunks=(1000,))
 
 
-@pytest.mark.parametrize("spoil", [huge_images, huge_actions, huge_mask])
+def countless_chunks(file: h5py.File) -> None:
+    for demo in file["data"].values():
+        demo.create_dataset("obs/spots", (4, 1, 1_000_000), "u1", chunks=(1, 1, 1))
+        del demo["actions"]
+        demo.create_dataset("actions", (4, 250_000), "f4", chunks=(1, 1))
+
+
+@pytest.mark.parametrize("spoil", [huge_images, huge_actions, huge_mask, countless_chunks])
 def test_declared_sizes_are_bounded_by_what_is_stored(
     make_file: MakeFile, edit: Edit, spoil: Callable[[h5py.File], None]
 ) -> None:

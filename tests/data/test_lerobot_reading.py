@@ -23,6 +23,7 @@ from raw_lerobot import (
 from beacon.data import EpisodeSet, ObservationMapping
 from beacon.data.formats import FORMATS, open_dataset
 from beacon.data.formats.base import ReadOptions
+from beacon.data.formats.lerobot_contents import numpy_name
 from beacon.data.formats.video import VideoFile
 from beacon.data.images import resize
 from beacon.errors import UserError
@@ -203,3 +204,11 @@ def test_videos_are_decoded_to_a_size_as_pictures_are_resized(tmp_path: Path) ->
     with open_dataset(root) as reader:
         blocks = list(reader.sized_blocks("episode_0", f"obs/{CAMERA}", (16, 24)))
     np.testing.assert_array_equal(np.concatenate(blocks), small.images[CAMERA][: len(blocks)])
+
+
+@pytest.mark.parametrize(
+    ("declared", "name"),
+    [("float32", "float32"), ("bool", "bool"), ("video", "object"), ("1e+308", "object"), ("", "object")],
+)
+def test_types_that_numpy_does_not_know_are_no_numbers(declared: str, name: str) -> None:
+    assert numpy_name(declared) == name

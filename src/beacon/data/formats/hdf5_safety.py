@@ -6,6 +6,7 @@ datasets. A dataset that came by mail could so show any file of the machine, or 
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import h5py
@@ -20,6 +21,7 @@ MOST_LINKS = 16  # links that lead to links
 LARGEST_EXPANSION = 1100
 ALWAYS_ALLOWED = 1 << 20  # bytes that may be declared without being stored
 LARGEST_ATTRIBUTE = 1 << 24  # bytes
+MOST_CHUNKS = 10_000  # of one step; each takes some 4 KB when it is read, stored or not
 
 ADVICE = "; copy everything into one file, for example with h5repack"
 
@@ -78,6 +80,12 @@ def check_size(item: h5py.Dataset, name: str) -> None:
         raise UserError(
             f"'{printable(name)}' declares {declared:,} bytes, but the file holds {stored:,} of it: "
             "it is damaged or was never written"
+        )
+    chunks = prod(-(-size // part) for size, part in zip(item.shape[1:], (item.chunks or ())[1:], strict=False))
+    if chunks > MOST_CHUNKS:
+        raise UserError(
+            f"'{printable(name)}' declares {chunks:,} chunks a step, at most {MOST_CHUNKS:,} are read; "
+            "store it in larger chunks, for example with h5repack"
         )
 
 

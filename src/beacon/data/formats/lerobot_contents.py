@@ -130,5 +130,5 @@ def numpy_name(dtype: str) -> str:
     """
     try:
         return str(np.dtype(dtype))
-    except TypeError:
+    except (TypeError, ValueError):
         return "object"
