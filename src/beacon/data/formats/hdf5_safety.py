@@ -81,7 +81,8 @@ def check_size(item: h5py.Dataset, name: str) -> None:
             f"'{printable(name)}' declares {declared:,} bytes, but the file holds {stored:,} of it: "
             "it is damaged or was never written"
         )
-    chunks = prod(-(-size // part) for size, part in zip(item.shape[1:], (item.chunks or ())[1:], strict=False))
+    parts = item.chunks or item.shape
+    chunks = prod(-(-size // part) for size, part in zip(item.shape[1:], parts[1:], strict=True) if part)
     if chunks > MOST_CHUNKS:
         raise UserError(
             f"'{printable(name)}' declares {chunks:,} chunks a step, at most {MOST_CHUNKS:,} are read; "
