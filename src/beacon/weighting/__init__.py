@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from beacon.weighting.inputs import DiscrepancyWarning, PerSample, RefreshInputs
     from beacon.weighting.objective import ObjectiveTerms, Strengths, objective_terms
     from beacon.weighting.problem import WeightProblem, Weights
-    from beacon.weighting.reweighter import RefreshReport, Reweighter, WeightingWarning
+    from beacon.weighting.reweighter import RefreshReport, Reweighter
     from beacon.weighting.shard import Shard
     from beacon.weighting.solvers import SOLVERS, Minimiser, Solver, Steps
     from beacon.weighting.solvers.minimiser import ConvexSolution, minimise
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         project_simplex,
     )
     from beacon.weighting.solvers.steps import stochastic_steps
+    from beacon.weighting.warning import WeightingWarning
 
 _HOMES = {
     "CHECKS": "checks",
@@ -75,7 +76,7 @@ _HOMES = {
     "Strengths": "objective",
     "WeightProblem": "problem",
     "WeightingConfig": "config",
-    "WeightingWarning": "reweighter",
+    "WeightingWarning": "warning",
     "Weights": "problem",
     "bound_report": "bound",
     "localized_discrepancy": "discrepancy",

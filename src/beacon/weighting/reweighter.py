@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 
 from beacon.weighting.asking import ask, build_check, choose_estimator
+from beacon.weighting.bounds import reference_weights, weight_bounds, weight_budget
 from beacon.weighting.checks import BuiltCheck, Check, NeighborActionCheck
 from beacon.weighting.config import RECOMMENDED_WEIGHTING, WeightingConfig
 from beacon.weighting.discrepancy import Discrepancy, Estimator, KNNRelative
@@ -23,13 +23,7 @@ from beacon.weighting.shard import WHOLE, Shard
 from beacon.weighting.state import WeightState
 from beacon.weighting.validation import Vector, finite_matrix, finite_vector, non_negative_vector
 from beacon.weighting.view import WeightView
-
-# An untrained diffusion policy has a mean loss of about one; beyond this, losses are of another kind.
-LARGEST_MEAN_LOSS = 2.0
-
-
-class WeightingWarning(UserWarning):
-    """The weights may not be what the user expects; the message says why."""
+from beacon.weighting.warning import RefreshWarnings
 
 
 @dataclass(frozen=True)
@@ -108,11 +102,11 @@ class Reweighter(WeightView):
         if self.config.granularity == "demo" and self._samples.episodes is None:
             raise ValueError("episodes: granularity='demo' needs the demonstration id of every sample")
         self._strengths = self._read_strengths()
-        self._lower: Vector = np.where(self._on_target, self.config.q_target_min, 0.0)
-        self._upper: Vector = np.where(self._on_target, self._largest_on_target, self.config.q_max)
-        self.budget = self._check_budget()
-        self._state = WeightState.start(self._reference_weights(p0), self._samples)
-        self._warned: set[str] = set()
+        self._lower, self._upper = weight_bounds(self.config, self._samples)
+        self.budget = weight_budget(self.config, self._samples)
+        reference = reference_weights(self.config, self._samples, p0)
+        self._state = WeightState.start(reference, self._samples)
+        self._warnings = RefreshWarnings()
 
     @classmethod
     def recommended(
@@ -180,7 +174,10 @@ class Reweighter(WeightView):
         logged = replace(self._strengths, gamma=self._gamma)
         terms = objective_terms(weights.q, seen_losses, seen_d, problem.p0, logged, float(capacity), w)
         self._state = WeightState(weights, problem.p0, base, d, new_losses.copy(), self.refresh_count + 1)
-        self._warn(seen_losses)
+        floor = self.config.q_target_min
+        self._warnings.look(
+            seen_losses, self._q[self._on_target], floor, self.refresh_count, self.planned_refreshes
+        )
         mean = float(d[~self._on_target].mean())
         return RefreshReport(self.refresh_count, terms, weights.shift, mean, diagnostics)
 
@@ -242,34 +239,6 @@ class Reweighter(WeightView):
         d[~on_target] = values
         return base, d, diagnostics
 
-    def _warn(self, losses: Vector) -> None:
-        """Say once each what would otherwise pass in silence."""
-        if float(losses.mean()) > LARGEST_MEAN_LOSS:
-            self._warn_once(
-                "losses",
-                f"the mean loss is {losses.mean():.3g}; beyond about 1, losses outweigh discrepancies "
-                "and weights follow noise: divide them (loss_scale=...), or give a bounded loss",
-            )
-        if self.refresh_count > self.planned_refreshes:
-            self._warn_once(
-                "refreshes",
-                f"there were {self.planned_refreshes} planned_refreshes and this is number "
-                f"{self.refresh_count}; weights travel farther than planned",
-            )
-        on_target = self._q[self._on_target]
-        floor = self.config.q_target_min
-        if float(on_target.max()) <= floor * (1 + 1e-9):
-            self._warn_once(
-                "target",
-                f"all target samples are at their smallest weight, {floor:g}: the source is cheaper than the "
-                "target; look at losses and discrepancies by domain",
-            )
-
-    def _warn_once(self, topic: str, message: str) -> None:
-        if topic not in self._warned:
-            self._warned.add(topic)
-            warnings.warn(message, WeightingWarning, stacklevel=4)
-
     # State
 
     def state_dict(self) -> dict[str, torch.Tensor]:
@@ -287,11 +256,6 @@ class Reweighter(WeightView):
         """How far the refresh to come is in the run."""
         return min(1.0, self.refresh_count / max(1, self.planned_refreshes - 1))
 
-    @property
-    def _largest_on_target(self) -> float:
-        targets = int(np.count_nonzero(self._on_target))
-        return self.config.largest_on_target(targets, len(self._samples) - targets)
-
     def _read_strengths(self) -> Strengths:
         config = self.config
         return Strengths(
@@ -302,30 +266,3 @@ class Reweighter(WeightView):
             rho_1=config.rho_1,
             rho_2=config.rho_2,
         )
-
-    def _check_budget(self) -> float:
-        targets = int(np.count_nonzero(self._on_target))
-        sources = len(self._samples) - targets
-        budget = targets + self.config.alpha * sources
-        cap = self.config.q_max
-        if self._two_level:
-            cap = self.config.solver.largest_source_weight(cap, len(self.source_labels))
-        least = targets * self.config.q_target_min
-        most = targets * self._largest_on_target + sources * cap
-        if not least <= budget <= most:
-            raise ValueError(
-                f"alpha: the weights cannot sum to n + alpha·m = {budget:.6g}; q_target_min and q_max allow "
-                f"{least:.6g} to {most:.6g}"
-            )
-        return budget
-
-    def _reference_weights(self, given: Any) -> Vector:
-        if given is not None:
-            return non_negative_vector("p0", given, len(self._samples)).copy()
-        on_target, off_target = {
-            "target": (1.0 / np.count_nonzero(self._on_target), 0.0),
-            "ones": (1.0, 1.0),
-            "target_one": (1.0, 0.0),
-            "budget": (1.0, self.config.alpha),
-        }[self.config.p0]
-        return np.where(self._on_target, on_target, off_target)
