@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from beacon.weighting.discrepancy.neighbors import Neighbors
 
+PART = 65_536  # chunks that are looked at together
 NORMAL_MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 
 # (indices of source samples that ask, of source samples that answer or None for all targets,
@@ -132,13 +133,13 @@ class KNNJoint(_Relative):
 
         from beacon.weighting.discrepancy.neighbors import masked_mean
 
-        source, target = _standardize(inputs)
+        (source, target), scale = inputs.actions(), _action_scale(inputs)
 
         def against(points: Ids | None) -> Summary:
-            chunks = target if points is None else inputs.rows_of(source, points)
+            chunks = (target if points is None else inputs.rows_of(source, points)) / scale
 
             def disagreement(neighbors: Neighbors, rows: Ids) -> torch.Tensor:
-                own = source[torch.from_numpy(rows).to(source.device)]
+                own = source[torch.from_numpy(rows).to(source.device)] / scale
                 apart = torch.stack(
                     [(chunks[j] - own).norm(dim=1) for j in neighbors.indices.T], dim=1
                 )  # (rows, k)
@@ -205,22 +206,24 @@ def _against_subset(
     return result
 
 
-def _standardize(inputs: RefreshInputs) -> tuple[torch.Tensor, torch.Tensor]:
-    """Own source and target chunks in units of the pooled standard deviation of every column; constant
-    columns drop out.
+def _action_scale(inputs: RefreshInputs) -> torch.Tensor:
+    """The standard deviation of every column of the action chunks, all domains together; infinite where it is
+    constant, so that it drops out.
     """
     import torch
 
     source, target = inputs.actions()
-    if inputs.shard.is_whole:
-        scale = torch.cat([source, target]).std(dim=0, correction=0)
-    else:
-        count = len(target) + inputs.shard.totals(len(source))[0]
-        mean = (inputs.shard.sum(source.double().sum(dim=0)) + target.double().sum(dim=0)) / count
-        squares = [(part.double() - mean).square().sum(dim=0) for part in (source, target)]
-        scale = ((inputs.shard.sum(squares[0]) + squares[1]) / count).sqrt().float()
-    scale = torch.where(scale > NO_SPREAD, scale, torch.inf)
-    return source / scale, target / scale
+    count = len(target) + inputs.shard.totals(len(source))[0]
+
+    def over_all(of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        # In parts: the chunks of millions in double precision would be the largest table of the refresh.
+        sums = [sum((of(part) for part in chunks.split(PART)), of(chunks[:0])) for chunks in (source, target)]
+        return (inputs.shard.sum(sums[0]) + sums[1]) / count
+
+    mean = over_all(lambda part: part.double().sum(dim=0))
+    variance = over_all(lambda part: (part.double() - mean).square().sum(dim=0))
+    scale = variance.sqrt().float()
+    return torch.where(scale > NO_SPREAD, scale, torch.inf)
 
 
 def _shrink_to_median(values: Vector, inputs: RefreshInputs, tolerance: float) -> Vector:
