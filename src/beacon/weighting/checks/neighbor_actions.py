@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from beacon.data.image_features import ImageFeatures
 from beacon.weighting.checks.base import CHECKS, BuiltCheck, Check
@@ -109,22 +110,30 @@ def picture_factors(context: DataContext, options: NeighborActionCheck) -> Vecto
 
 def disagreement_factors(inputs: RefreshInputs, options: NeighborActionCheck) -> Vector:
     """How much more than usual the demonstration of each source sample differs from its neighbours, (m,)."""
+    unusual = inputs.together(_unusual(inputs, options))
+    return _relative_to_usual(unusual, inputs.episodes()[0], options)
+
+
+def _unusual(inputs: RefreshInputs, options: NeighborActionCheck) -> torch.Tensor:
+    """How much each of the own source samples differs, in units of what is common at its phase."""
     import torch
 
     episodes, _ = inputs.episodes()
     own = inputs.actions()[0].flatten(1)
     rows = slice(inputs.shard.start, inputs.shard.start + len(own))
+    phases = _phases(episodes, options.phases)
+    counts = torch.from_numpy(np.bincount(phases, minlength=options.phases)).to(own.device)
+    phase = torch.from_numpy(phases[rows]).to(own.device)
     pool = _Pool.draw(inputs, options.pool)
     voters = _voters(inputs, pool, options.k, episodes[rows])
-    phase = _phases(episodes, options.phases).to(own.device)
     totals = own.new_zeros(options.phases, own.shape[1])
     for part, squares in _squares(voters, pool.answers, own):
-        totals.index_add_(0, phase[rows][part], squares)
-    common = _common(inputs.shard.sum(totals), phase, options)
+        totals.index_add_(0, phase[part].int(), squares)
+    common = _common(inputs.shard.sum(totals), counts, options)
     unusual = torch.empty(len(own), dtype=torch.float64, device=own.device)
     for part, squares in _squares(voters, pool.answers, own):
-        unusual[part] = (squares / common[phase[rows][part]]).mean(dim=1).double()
-    return _relative_to_usual(inputs.together(unusual), episodes, options)
+        unusual[part] = (squares / common[phase[part].int()]).mean(dim=1).double()
+    return unusual
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,15 +167,17 @@ class _Pool:
 
 
 def _voters(inputs: RefreshInputs, pool: _Pool, k: int, episodes: Ids) -> torch.Tensor:
-    """The own source samples' neighbours in the pool, (rows, k) int32; −1 where there are too few."""
+    """The own source samples' neighbours in the pool, (rows, k); −1 where there are too few."""
     import torch
 
     from beacon.weighting.discrepancy.neighbors import nearest_by_parts
 
     source, _ = inputs.embeddings()
-    voters = torch.empty(len(source), min(k, len(pool.points)), dtype=torch.int32, device=source.device)
+    # Small numbers: of millions of samples this is the largest table.
+    kind = torch.int16 if len(pool.points) <= torch.iinfo(torch.int16).max else torch.int32
+    voters = torch.empty(len(source), min(k, len(pool.points)), dtype=kind, device=source.device)
     for part, found in nearest_by_parts(source, pool.points, k, None, episodes, pool.groups):
-        voters[part] = torch.where(torch.isfinite(found.distances), found.indices, -1).int()
+        voters[part] = torch.where(torch.isfinite(found.distances), found.indices, -1).to(kind)
     return voters
 
 
@@ -185,30 +196,29 @@ def _squares(
         yield part, (mean - own[part]).square() * known.any(dim=1, keepdim=True)
 
 
-def _common(totals: torch.Tensor, phase: torch.Tensor, options: NeighborActionCheck) -> torch.Tensor:
-    """Squared differences that are common at every phase, (phases, A), from their sums."""
-    import torch
-
-    counts = torch.bincount(phase, minlength=options.phases).clamp_min(1).unsqueeze(1)
-    return totals / counts + options.floor * totals.sum(dim=0) / len(phase) + 1e-12
+def _common(totals: torch.Tensor, counts: torch.Tensor, options: NeighborActionCheck) -> torch.Tensor:
+    """Squared differences that are common at every phase, (phases, A), from their sums and numbers."""
+    each = totals / counts.clamp_min(1).unsqueeze(1)
+    return each + options.floor * totals.sum(dim=0) / counts.sum() + 1e-12
 
 
-def _phases(episodes: Ids, phases: int) -> torch.Tensor:
+def _phases(episodes: Ids, phases: int) -> NDArray[np.integer[Any]]:
     """The part of its episode that each sample is in, (m,), by its rank among the episode's samples."""
-    import torch
-
-    _, episode_of, counts = np.unique(episodes, return_inverse=True, return_counts=True)
-    order = np.argsort(episode_of, kind="stable")
-    rank = np.empty(len(episode_of), np.int64)
-    rank[order] = np.arange(len(episode_of)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return torch.from_numpy(rank * phases // counts[episode_of])
+    counts = np.bincount(episodes)
+    order = np.argsort(episodes, kind="stable")
+    begins = np.repeat((np.cumsum(counts) - counts).astype(np.int32), counts)
+    rank = np.empty(len(episodes), np.int32)
+    rank[order] = np.arange(len(episodes), dtype=np.int32) - begins
+    del order, begins
+    part = rank * np.int64(phases) // counts[episodes]
+    return part.astype(np.uint8 if phases <= np.iinfo(np.uint8).max else np.int32)
 
 
 def _relative_to_usual(unusual: Vector, episodes: Ids, options: NeighborActionCheck) -> Vector:
-    _, demo_of = np.unique(episodes, return_inverse=True)
+    counts = np.bincount(episodes)
     # Geometric means: one wild window does not make a demonstration unusual.
-    logs = np.bincount(demo_of, weights=np.log(unusual + options.floor)) / np.bincount(demo_of)
+    logs = np.bincount(episodes, weights=np.log(unusual + options.floor)) / np.maximum(counts, 1)
     of_demos = np.exp(logs)
-    low, median = np.quantile(of_demos, (0.1, 0.5))
+    low, median = np.quantile(of_demos[counts > 0], (0.1, 0.5))
     usual = median + options.tolerance * (median - low)
-    return np.asarray(np.clip(of_demos / usual, 1.0, options.largest_factor)[demo_of])
+    return np.asarray(np.clip(of_demos / usual, 1.0, options.largest_factor)[episodes])
