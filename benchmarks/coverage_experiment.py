@@ -38,7 +38,7 @@ from beacon.suites.experiment import EvaluationSpec
 from beacon.suites.presets import SuitePreset, find_preset
 from beacon.suites.setting import Setting
 from beacon.suites.variants import VARIANTS
-from beacon.training.trainer import train
+from beacon.training.run import train
 
 TASK = "stack"
 FURTHER = 5

@@ -23,7 +23,8 @@ from beacon.devices import choose_device
 from beacon.methods import METHODS
 from beacon.runs import RunFolder
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
-from beacon.training.trainer import StepEvent, Trainer, train
+from beacon.training.run import train
+from beacon.training.trainer import StepEvent, Trainer
 from training import write_demonstrations
 
 WARM_UP = 20  # steps that are not timed

@@ -12,7 +12,7 @@ from tiny_runs import start_cli
 
 from beacon.cli.main import main
 from beacon.cli.train_progress import TimeLeft
-from beacon.policy.config import PRESETS
+from beacon.policy.presets import PRESETS
 
 
 def test_a_run_says_what_it_has(

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from beacon.policy import PolicyConfig
-from beacon.policy.config import VARIANTS, preset_policy
 from beacon.policy.denoiser import MlpDenoiser, UNet, step_embedding
+from beacon.policy.presets import VARIANTS, preset_policy
 from beacon.training.config import preset_config
 from beacon.training.optimization import make_optimizer
 

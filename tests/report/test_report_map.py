@@ -17,7 +17,7 @@ from beacon.policy import TrainedPolicy, load_policy
 from beacon.report import Report
 from beacon.report.alignment import measure_alignment
 from beacon.report.embedding_map import Mapper
-from beacon.training.trainer import train
+from beacon.training.run import train
 
 
 def test_alignment_tells_mixed_from_separated() -> None:

@@ -32,6 +32,7 @@ PRELOAD = [
     "beacon.data.converting",
     "beacon.data.inspection_page",
     "beacon.serving.export",
+    "beacon.training.run",
     "beacon.training.trainer",
     "diffusers.schedulers.scheduling_ddim",
     "diffusers.schedulers.scheduling_ddpm",

@@ -20,6 +20,7 @@ EPOCHS = 12
 PRELOAD = [
     "test_kill",
     "beacon.cli.train",
+    "beacon.training.run",
     "beacon.training.trainer",
     "diffusers.schedulers.scheduling_ddim",
     "diffusers.schedulers.scheduling_ddpm",

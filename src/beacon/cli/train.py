@@ -91,7 +91,7 @@ def _train(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
             early_looks(config.run.looks) as looks,
             progress(config) as listener,
         ):
-            from beacon.training.trainer import train  # seconds, of which the bar says that it is starting
+            from beacon.training.run import train  # seconds, of which the bar says that it is starting
 
             _set_threads(config)
             checkpoint = train(
@@ -153,7 +153,7 @@ def _joined_for_now(choices: Choices, config: TrainConfig) -> Iterator[TrainConf
 
 def _train_quietly(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
     """One of several processes, of which the first speaks to the user."""
-    from beacon.training.trainer import train
+    from beacon.training.run import train
 
     _set_threads(config)
     warnings.simplefilter("ignore")

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from beacon.policy.checkpoint import find_checkpoint, load_policy, save_policy
-    from beacon.policy.config import PRESETS, DomainLabel, EncoderConfig, ObservationSpec, PolicyConfig
+    from beacon.policy.config import DomainLabel, EncoderConfig, ObservationSpec, PolicyConfig
     from beacon.policy.diffusion import DiffusionPolicy
     from beacon.policy.ema import ModelEma
     from beacon.policy.encoder import Encoding
+    from beacon.policy.presets import PRESETS
     from beacon.policy.resnet import load_resnet_weights
     from beacon.policy.trained import TrainedPolicy
 
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "PRESETS": "config",
+    "PRESETS": "presets",
     "DiffusionPolicy": "diffusion",
     "DomainLabel": "config",
     "EncoderConfig": "config",

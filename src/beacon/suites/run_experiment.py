@@ -74,7 +74,7 @@ def _run(job: Assignment, folders: Folders, tell: Tell) -> dict[str, Any]:
     from beacon.runs.weights_summary import summarise_weights
     from beacon.sim.versions import software
     from beacon.suites.embeddings import measure_embeddings
-    from beacon.training.trainer import train
+    from beacon.training.run import train
 
     experiment, run = job.experiment, folders.run(job.experiment)
     for spec in experiment.datasets:

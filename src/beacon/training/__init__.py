@@ -16,7 +16,8 @@ if TYPE_CHECKING:
         TrainConfig,
         preset_config,
     )
-    from beacon.training.trainer import Trainer, train
+    from beacon.training.run import train
+    from beacon.training.trainer import Trainer
 
 __all__ = [
     "DataOptions",
@@ -35,7 +36,7 @@ _HOMES = {
     "TrainConfig": "config",
     "Trainer": "trainer",
     "preset_config": "config",
-    "train": "trainer",
+    "train": "run",
 }
 
 

@@ -15,7 +15,8 @@ from beacon.data.decisions import DatasetDecisions
 from beacon.errors import UserError, meant
 from beacon.methods.auxiliary import AuxiliaryLoss
 from beacon.plain import OMIT_DEFAULT, changed, from_plain, to_plain
-from beacon.policy.config import PolicyConfig, preset_policy
+from beacon.policy.config import PolicyConfig
+from beacon.policy.presets import preset_policy
 from beacon.ranges import Range, check_ranges
 from beacon.training.early_looks import LookOptions
 from beacon.yaml_files import read_yaml
@@ -264,7 +265,7 @@ def preset_config(preset: str, variant: str | None = None) -> tuple[PolicyConfig
     """Policy and optimisation of a preset: ``cpu`` for minutes on one core, ``gpu`` and ``paper`` for a GPU.
 
     Args:
-        preset: a name of `beacon.policy.config.PRESETS`.
+        preset: a name of `beacon.policy.presets.PRESETS`.
         variant: ``robomimic`` or ``diffusion-policy``, for ``paper`` alone; None: robomimic's sizes.
     """
     policy = preset_policy(preset, variant)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from beacon.methods.base import Indices, Method, join_states, split_states
 from beacon.methods.kept import KeptDemonstrations
 from beacon.policy import DiffusionPolicy, Encoding, ModelEma
 from beacon.randomness import generator
-from beacon.runs import RunFolder, describe
+from beacon.runs import RunFolder
 from beacon.runs.layout import step_name
 from beacon.runs.provenance import note_session
 from beacon.training.batch_loader import BatchLoader
@@ -29,12 +28,11 @@ from beacon.training.early_looks import EarlyLooks
 from beacon.training.loading import deployment_info, kept_windows, load_training_data
 from beacon.training.loss_pass import check_precision
 from beacon.training.measuring import STEP, Measuring
-from beacon.training.metrics import RunningMeans, check_loggers
+from beacon.training.metrics import RunningMeans
 from beacon.training.optimization import diverged, half_squared_norm, learning_rate, make_optimizer
-from beacon.training.ranks import Ranks, joined
+from beacon.training.ranks import Ranks
 from beacon.training.record import NoRecord, RunRecord
 from beacon.training.reference import TrainedReference
-from beacon.training.stored_config import check_same
 from beacon.training.summary import summarize_run
 
 
@@ -45,48 +43,6 @@ class StepEvent:
     step: int
     steps: int
     loss: Callable[[], float]  # only when asked, because a GPU would have to be waited for
-
-
-def train(
-    config: TrainConfig,
-    out: Path,
-    *,
-    resume: bool = False,
-    listener: Callable[[StepEvent], None] | None = None,
-    started: Callable[[str], None] | None = None,
-    looks: EarlyLooks | None = None,
-) -> Path:
-    """Train a policy into a run folder; return the last checkpoint.
-
-    Started by torchrun, this process is one of several that train together; see `beacon.training.ranks`.
-
-    Args:
-        config: everything that decides the run.
-        out: the run folder, which is made.
-        resume: go on with the run in it, if there is one.
-        listener: called after every step.
-        started: called with two lines about the run when it begins.
-        looks: evaluates checkpoints while the run goes on, as ``config.run.looks`` says.
-    """
-    folder = RunFolder(out)
-    with joined(config.run.device) as ranks:
-        goes_on = ranks.agree(resume and folder.exists)
-        if goes_on:
-            check_same(out, config)
-        elif ranks.is_first:
-            folder.check_free()
-        check_loggers(config)
-        trainer = Trainer(config, folder, ranks)
-        if looks is not None:
-            looks.check(trainer.policy.spec)
-        data = describe(trainer.windows.sets, has_target=trainer.domains.target is not None)
-        with folder.locked() if ranks.is_first else nullcontext():
-            with ranks.first_goes_first():
-                if ranks.is_first and goes_on:
-                    folder.take_up(data)
-                elif ranks.is_first:
-                    folder.start(config.to_dict(), data, config.data.decisions)
-            return trainer.run(resume=goes_on, listener=listener, started=started, looks=looks)
 
 
 class Trainer(Measuring):
