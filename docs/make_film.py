@@ -20,7 +20,8 @@ from beacon.sim.simulation import make_world
 
 OUT = Path(__file__).parent / "pictures" / "demo.gif"
 TITLES = {"target-only": "target only", "cotrain": "co-training", "beacon": "BEACON"}
-TILE, EDGE, HEAD = 96, 3, 18  # points of a picture, of its frame and of a title
+TILE, EDGE, HEAD = 56, 2, 18  # points of a picture, of its frame and of a title
+ACROSS = 12  # pictures in a line
 EVERY = 5  # steps of the simulation between two pictures
 RATE = 12  # pictures a second
 HOLD = 1.5  # seconds that the last picture stays
@@ -45,31 +46,30 @@ def roll_out(run: Path, plan: DemoPlan, states: int) -> tuple[list[np.ndarray], 
 
 
 def compose(films: dict[str, tuple[list[np.ndarray], list[bool]]]) -> list[Image.Image]:
-    """The pictures of the film: a row for each run, a column for each initial state.
+    """The pictures of the film: some lines for each run, a place in them for each initial state.
 
     Args:
         films: by the run's method, what `roll_out` gives.
     """
-    longest = max(len(film) for rows, _ in films.values() for film in rows)
-    columns = max(len(rows) for rows, _ in films.values())
-    size = (columns * (TILE + 2 * EDGE), len(films) * (HEAD + TILE + 2 * EDGE))
+    longest = max(len(film) for shown, _ in films.values() for film in shown)
+    most = max(len(shown) for shown, _ in films.values())
+    place = TILE + 2 * EDGE
+    height = HEAD + -(-most // ACROSS) * place
     font = ImageFont.load_default(13)
     composed = []
     for time in range(longest):
-        picture = Image.new("RGB", size, "white")
+        picture = Image.new("RGB", (min(most, ACROSS) * place, len(films) * height), "white")
         pen = ImageDraw.Draw(picture)
-        for row, (method, (rows, solved)) in enumerate(films.items()):
-            top = row * (HEAD + TILE + 2 * EDGE)
-            ended = [time >= len(film) - 1 for film in rows]
+        for row, (method, (shown, solved)) in enumerate(films.items()):
+            ended = [time >= len(film) - 1 for film in shown]
             count = sum(end and good for end, good in zip(ended, solved, strict=True))
-            pen.text((EDGE, top + 1), f"{TITLES[method]}: {count} of {len(rows)}", "black", font)
-            for column, film in enumerate(rows):
-                left = column * (TILE + 2 * EDGE)
-                colour = RUNNING if not ended[column] else SOLVED if solved[column] else FAILED
-                box = (left, top + HEAD, left + TILE + 2 * EDGE - 1, top + HEAD + TILE + 2 * EDGE - 1)
-                pen.rectangle(box, fill=colour)
+            pen.text((EDGE, row * height + 1), f"{TITLES[method]}: {count} of {len(shown)}", "black", font)
+            for number, film in enumerate(shown):
+                left, top = number % ACROSS * place, row * height + HEAD + number // ACROSS * place
+                colour = RUNNING if not ended[number] else SOLVED if solved[number] else FAILED
+                pen.rectangle((left, top, left + place - 1, top + place - 1), fill=colour)
                 frame = Image.fromarray(film[min(time, len(film) - 1)])
-                picture.paste(frame, (left + EDGE, top + HEAD + EDGE))
+                picture.paste(frame, (left + EDGE, top + EDGE))
         composed.append(picture)
     return composed
 
@@ -78,7 +78,7 @@ def main() -> int:
     """Write the film."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("demo", type=Path, help="the folder of beacon demo")
-    parser.add_argument("--states", type=int, default=6, help="initial states, from the first on")
+    parser.add_argument("--states", type=int, default=24, help="initial states, from the first on")
     parser.add_argument("--out", type=Path, default=OUT, help="the film, an animated GIF")
     options = parser.parse_args()
     missing = [method for method in SHOWN if not (options.demo / method / "config.yaml").exists()]
@@ -86,7 +86,7 @@ def main() -> int:
         raise UserError(f"{options.demo} has no run of {', '.join(missing)}; beacon demo makes them")
     plan = DemoPlan()
     films = {method: roll_out(options.demo / method, plan, options.states) for method in SHOWN}
-    composed = [picture.quantize(96, dither=Image.Dither.NONE) for picture in compose(films)]
+    composed = [picture.quantize(48, dither=Image.Dither.NONE) for picture in compose(films)]
     times = [round(1000 / RATE)] * (len(composed) - 1) + [round(1000 * HOLD)]
     composed[0].save(options.out, save_all=True, append_images=composed[1:], duration=times, loop=0)
     print(f"{options.out}: {len(composed)} pictures, {options.out.stat().st_size / 1e6:.1f} MB")
