@@ -43,6 +43,13 @@ def test_a_flipped_bit_is_refused_and_the_one_before_is_offered(
     assert not find_damage(last)  # written anew
 
 
+def test_a_flipped_bit_in_a_listed_name_is_refused(run: Path, source: Path, target: Path) -> None:
+    sums = run / "checkpoints" / "00000006" / CHECKSUMS
+    sums.write_text(sums.read_text().replace('"policy.safetensors"', '"policy.safetensorr"'))
+    with pytest.raises(UserError, match=r"it does not list policy\.safetensors.*write 00000004 into"):
+        train(tiny_config("cotrain", source, target), run, resume=True)
+
+
 def test_a_run_says_with_what_it_was_trained(run: Path, source: Path, target: Path) -> None:
     (run / "checkpoints" / "last").write_text("00000004\n")
     train(tiny_config("cotrain", source, target), run, resume=True)

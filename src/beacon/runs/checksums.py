@@ -21,8 +21,9 @@ def write_checksums(folder: Path) -> None:
 def find_damage(folder: Path) -> list[str]:
     """Files of a checkpoint that are not as they were written, a line each.
 
-    A file that is not there any more was removed on purpose (`Run.slim`), and is not damage. A checkpoint of
-    an earlier version has no checksums, and nothing is said of it.
+    A file that is not there any more was removed on purpose (`Run.slim`), and is not damage; one that is there
+    and not listed is, since then a name in the list may be. A checkpoint of an earlier version has no
+    checksums, and nothing is said of it.
 
     Args:
         folder: the checkpoint.
@@ -36,11 +37,12 @@ def find_damage(folder: Path) -> list[str]:
         return [str(error)]
     if not isinstance(sums, dict):
         return [str(damaged(file, "not a list of checksums"))]
+    unlisted = [entry for entry in sorted(folder.iterdir()) if entry.name not in {CHECKSUMS, *sums}]
     return [
         f"{folder / name}: damaged (it is not as it was written)"
         for name, expected in sums.items()
         if "/" not in name and (folder / name).is_file() and _sha256(folder / name) != expected
-    ]
+    ] + [f"{file}: damaged (it does not list {entry.name})" for entry in unlisted]
 
 
 def require_whole(folder: Path, before: Path | None) -> None:
