@@ -116,6 +116,10 @@ class RobomimicReader(DatasetReader):
         self._data = data
         names = sorted(text_keys(data), key=episode_order)
         self.episode_names = [n for n in names if isinstance(self._follow(data, n), h5py.Group)]
+        self._known = frozenset(self.episode_names)
+        # What was asked for last, because more is asked of it next.
+        self._last_group: tuple[str, h5py.Group] | None = None
+        self._last_array: tuple[str, str, h5py.Dataset] | None = None
         self.masks = read_masks(self._file)
         self.env_args, self._env_args_fault = parse_env_args(safety.attribute(data, "env_args"))
         self.fps = control_rate(self.env_args)
@@ -145,14 +149,12 @@ class RobomimicReader(DatasetReader):
 
     def info(self, episode: str, name: str) -> ArrayInfo:
         with self._naming(episode, f"'{name}'"):
-            item = self._dataset(episode, name)
-            # Whoever asks is about to make room for it.
-            safety.check_size(item, name)
+            item = self._dataset(episode, name)  # whoever asks is about to make room for it
             return ArrayInfo(tuple(item.shape or ()), item.dtype)
 
     def read(self, episode: str, name: str) -> NDArray[Any]:
         with self._naming(episode, f"'{name}'"):
-            return safety.read_whole(self._dataset(episode, name), name)
+            return np.asarray(self._dataset(episode, name)[()])
 
     def length(self, episode: str) -> int:
         with self._naming(episode, f"'{ACTIONS}'"):
@@ -162,9 +164,7 @@ class RobomimicReader(DatasetReader):
 
     def frames(self, episode: str, name: str, start: int, stop: int) -> NDArray[Any]:
         with self._naming(episode, f"'{name}'"):
-            item = self._dataset(episode, name)
-            safety.check_size(item, name)
-            return np.asarray(item[start:stop])
+            return np.asarray(self._dataset(episode, name)[start:stop])
 
     def attributes(self, episode: str) -> dict[str, Any]:
         attributes: dict[str, Any] = {}
@@ -224,15 +224,23 @@ class RobomimicReader(DatasetReader):
         return problems
 
     def _group(self, episode: str) -> h5py.Group:
-        group = safety.follow(self._data, episode) if episode in self.episode_names else None
+        if self._last_group is not None and self._last_group[0] == episode:
+            return self._last_group[1]
+        group = safety.follow(self._data, episode) if episode in self._known else None
         if not isinstance(group, h5py.Group):
             raise UserError(f"{self.path} has no demonstration '{printable(episode)}'")
+        self._last_group = (episode, group)
         return group
 
     def _dataset(self, episode: str, name: str) -> h5py.Dataset:
+        """An array that declares no more than the file holds."""
+        if self._last_array is not None and self._last_array[:2] == (episode, name):
+            return self._last_array[2]
         item = safety.follow(self._group(episode), name)
         if not isinstance(item, h5py.Dataset):
             raise UserError(f"no '{printable(name)}'; there are {listing(self.arrays(episode), 40)}")
+        safety.check_size(item, name)
+        self._last_array = (episode, name, item)
         return item
 
     def _follow(self, group: h5py.Group, name: str) -> Any:
