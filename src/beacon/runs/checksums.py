@@ -21,8 +21,8 @@ def write_checksums(folder: Path) -> None:
 def find_damage(folder: Path) -> list[str]:
     """Files of a checkpoint that are not as they were written, a line each.
 
-    A file that is not there any more was removed on purpose (`Run.slim`), and is not damage; one that is there
-    and not listed is, since then a name in the list may be. A checkpoint of an earlier version has no
+    A file that is not there any more was removed on purpose (`Run.slim`), and is not damage; one that is
+    there and not listed is, since then a name in the list may be. A checkpoint of an earlier version has no
     checksums, and nothing is said of it.
 
     Args:
