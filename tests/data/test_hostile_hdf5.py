@@ -144,7 +144,13 @@ def countless_chunks(file: h5py.File) -> None:
         demo.create_dataset("actions", (4, 250_000), "f4", chunks=(1, 1))
 
 
-@pytest.mark.parametrize("spoil", [huge_images, huge_actions, huge_mask, countless_chunks])
+def countless_steps(file: h5py.File) -> None:
+    for demo in file["data"].values():
+        del demo["actions"]
+        demo.create_dataset("actions", (1_000_000, 1), "u1", chunks=(1, 1))
+
+
+@pytest.mark.parametrize("spoil", [huge_images, huge_actions, huge_mask, countless_chunks, countless_steps])
 def test_declared_sizes_are_bounded_by_what_is_stored(
     make_file: MakeFile, edit: Edit, spoil: Callable[[h5py.File], None]
 ) -> None:

@@ -21,7 +21,7 @@ MOST_LINKS = 16  # links that lead to links
 LARGEST_EXPANSION = 1100
 ALWAYS_ALLOWED = 1 << 20  # bytes that may be declared without being stored
 LARGEST_ATTRIBUTE = 1 << 24  # bytes
-MOST_CHUNKS = 10_000  # of one step; each takes some 4 KB when it is read, stored or not
+MOST_CHUNKS = 100_000  # of an array; each takes some 4 KB when it is read, stored or not
 
 ADVICE = "; copy everything into one file, for example with h5repack"
 
@@ -94,13 +94,13 @@ def check_size(item: h5py.Dataset, name: str) -> None:
                 f"'{printable(name)}' declares {declared:,} bytes, but the file holds {stored:,} of it: "
                 "it is damaged or was never written"
             )
-    if prod(shape[1:]) <= MOST_CHUNKS:
+    if prod(shape) <= MOST_CHUNKS:
         return
     parts = item.chunks or shape
-    chunks = prod(-(-size // part) for size, part in zip(shape[1:], parts[1:], strict=True) if part)
+    chunks = prod(-(-size // part) for size, part in zip(shape, parts, strict=True) if part)
     if chunks > MOST_CHUNKS:
         raise UserError(
-            f"'{printable(name)}' declares {chunks:,} chunks a step, at most {MOST_CHUNKS:,} are read; "
+            f"'{printable(name)}' declares {chunks:,} chunks, at most {MOST_CHUNKS:,} are read; "
             "store it in larger chunks, for example with h5repack"
         )
 
