@@ -60,7 +60,7 @@ def main(root: str, weights_path: str, steps: int = 5) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        print(f"step {number + 1}, loss {float(loss):.3f}")
+        print(f"step {number + 1}, loss {float(loss.detach()):.3f}")
 
 
 if __name__ == "__main__":

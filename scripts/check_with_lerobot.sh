@@ -20,8 +20,8 @@ check() { # name, interpreter, requirements...
         echo "$name: no $interpreter on this machine, left out"
         return
     fi
-    if [ ! -x "$home/$name/bin/python" ]; then
-        "$interpreter" -m venv "$home/$name"
+    if ! "$home/$name/bin/python" -c "import lerobot" 2>/dev/null; then # none yet, or an install that was cut off
+        "$interpreter" -m venv --clear "$home/$name"
         "$home/$name/bin/pip" install --quiet "$@"
     fi
     HF_HUB_OFFLINE=1 HF_HOME="$work/hf-$name" "$home/$name/bin/python" \

@@ -12,10 +12,10 @@ mkdir -p "$home"
 
 python=${PYTHON:-$here/.venv/bin/python}
 PYTHONPATH="$here/src" "$python" "$here/scripts/robomimic_comparison.py" write "$work"
-if [ ! -x "$home/robomimic/bin/python" ]; then
-    "${PYTHON311:-python3.11}" -m venv "$home/robomimic"
+if ! "$home/robomimic/bin/python" -c "import robomimic" 2>/dev/null; then # none yet, or an install that was cut off
+    "${PYTHON311:-python3.11}" -m venv --clear "$home/robomimic"
     # Without its simulators, renderers and policies: only what its datasets import.
-    "$home/robomimic/bin/pip" install --quiet torch "numpy<2" h5py psutil termcolor tqdm
+    "$home/robomimic/bin/pip" install --quiet "$(grep ^torch== "$here/constraints.txt")" "numpy<2" h5py psutil termcolor tqdm
     "$home/robomimic/bin/pip" install --quiet --no-deps robomimic==0.3.0
 fi
 "$home/robomimic/bin/python" "$here/scripts/robomimic_comparison.py" read "$work"

@@ -88,3 +88,27 @@ def test_the_best_of_several_sources(folder: Path, tmp_path: Path, name: str) ->
             and Path(d.record.file).name == attributes["original_file"]
         )
         assert attributes["beacon_weight"] == pytest.approx(weight)
+
+
+def test_sources_of_another_rate_are_kept_at_the_rate_of_the_run(tmp_path: Path) -> None:
+    """A source that training brought to the target's rate fits to one that was recorded at it."""
+    make_dataset(tmp_path / "fast.hdf5", 3, steps=2 * STEPS, seed=1)
+    make_dataset(tmp_path / "slow.hdf5", 2, steps=STEPS, seed=2)
+    make_dataset(tmp_path / "real.hdf5", 2, steps=STEPS, seed=3)
+    convert(tmp_path / "fast.hdf5", tmp_path / "fast", ConvertOptions(video=False, fps=20))
+    for name in ("slow", "real"):
+        convert(tmp_path / f"{name}.hdf5", tmp_path / name, ConvertOptions(video=False, fps=10))
+    card = {
+        "cameras": {"agentview_image": "observation.images.agentview_image"},
+        "proprio": {"robot0_eef_pos": "observation.state[0:3]"},
+        "actions": {"resample": "hold"},
+    }
+    for name in ("fast", "slow", "real"):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(card | {"path": name}))
+    cards = (tmp_path / "fast.yaml", tmp_path / "slow.yaml")
+    with pytest.warns(match="brought from 20 Hz to 10 Hz"):
+        train(tiny_config("beacon", cards, tmp_path / "real.yaml"), tmp_path / "run")
+    for name in ("best", "best.hdf5"):
+        out = tmp_path / name
+        assert main(["weights", str(tmp_path / "run"), "--curate", str(out), "--keep", "1.0"]) == 0
+        assert EpisodeSet.load(out).lengths.tolist() == [STEPS] * 5

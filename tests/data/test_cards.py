@@ -244,6 +244,8 @@ def test_the_command_writes_a_card_that_reads_the_same(
         assert main(["data", "card", str(dataset), "--out", str(tmp_path / "new.yaml")]) == 0
         capsys.readouterr()
         assert read_card(tmp_path / "new.yaml").paths[0].resolve() == dataset.resolve()
+        assert 'episodes: "0:' in text  # without quotes, 1:3 would be minutes and seconds once it is edited
+    assert "proprio: {}  # no known name; name what the robot can measure of state\n" in text  # of zarr
     assert main(["data", "card", str(path)]) == 2
 
 
@@ -289,3 +291,14 @@ def test_arrays_without_ranges_are_listed(
         file["data/demo_0/obs/odd"] = values
     assert main(["data", "card", str(path)]) == 0
     assert "odd" in capsys.readouterr().out
+
+
+def test_names_with_line_breaks_add_no_line_to_a_card(
+    tmp_path: Path, make_file: MakeFile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make_file()
+    with h5py.File(path, "r+") as file:
+        file["data/demo_0/obs/odd\nfps: 7"] = np.zeros((5, 2))
+    assert main(["data", "card", str(path)]) == 0
+    (tmp_path / "card.yaml").write_text(capsys.readouterr().out)
+    assert read_card(tmp_path / "card.yaml").fps != 7

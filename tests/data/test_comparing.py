@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 from raw_datasets import MakeFile
-from raw_lerobot import write_v21
+from raw_lerobot import write_v21, write_zarr
 
 from beacon.cli.main import main
 from beacon.data import ObservationMapping, check_files, load_domains
@@ -111,6 +111,8 @@ def test_inspect_shows_dimensions_and_writes_a_page(
     assert main(["data", "inspect", str(root), "--html", str(page)]) == 0
     out = capsys.readouterr().out
     assert "observation.state[3]" in out and "│ d " in out and "10 steps a second" in out and "lift" in out
+    assert main(["data", "inspect", str(write_zarr(tmp_path / "zarr"))]) == 0
+    assert "│ state[3] " in capsys.readouterr().out, "vectors of a dataset without known names are shown too"
     text = page.read_text()
     assert text.count("<svg") == 4 + 3 and "data:image/jpeg;base64," in text
     assert "<script" not in text and "&lt;script&gt;" in text

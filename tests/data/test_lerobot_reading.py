@@ -20,7 +20,7 @@ from raw_lerobot import (
     write_zarr,
 )
 
-from beacon.data import EpisodeSet, ObservationMapping
+from beacon.data import EpisodeSet, ObservationMapping, Windows
 from beacon.data.formats import FORMATS, open_dataset
 from beacon.data.formats.base import ReadOptions
 from beacon.data.formats.lerobot_contents import numpy_name
@@ -62,6 +62,24 @@ def test_every_layout_gives_the_same_samples(tmp_path: Path, layout: str) -> Non
         assert red.min() > 235, "colours are in the order red, green, blue"
     if "video" not in layout and "image" in layout:
         np.testing.assert_array_equal(episodes.episode(1).obs[camera], pictures(1, 5))
+
+
+def test_both_versions_of_a_recording_give_the_same_windows(tmp_path: Path) -> None:
+    """The same episodes: one video each in version 2.1, joined in version 3.0."""
+    sets = [
+        EpisodeSet.load(write(tmp_path / name), mapping=ObservationMapping(proprio=("observation.state",)))
+        for name, write in (
+            ("old", write_v21),
+            ("new", lambda path: write_v30(path, videos_of=[[0, 1], [2]])),
+        )
+    ]
+    old, new = (Windows([episodes], obs_steps=2, horizon=4) for episodes in sets)
+    assert len(old) == len(new) == sum(LENGTHS)
+    a, b = (windows.gather(np.arange(len(windows))) for windows in (old, new))
+    np.testing.assert_array_equal(a.actions, b.actions)
+    np.testing.assert_array_equal(a.proprio["observation.state"], b.proprio["observation.state"])
+    difference = a.images[CAMERA].float() - b.images[CAMERA].float()
+    assert difference.abs().mean() < 1 and difference.abs().amax() < 5  # the next frame is 5 away
 
 
 @pytest.mark.parametrize("layout", ["v2.1", "v3.0"])
@@ -137,7 +155,8 @@ def test_incomplete_datasets_are_named_and_can_be_skipped(tmp_path: Path) -> Non
         open_dataset(root)
     message = str(caught.value)
     assert "1 of 3 episodes" in message and "episode_000001.mp4 is missing" in message
-    assert "--skip-incomplete" in message and "\n" not in message
+    assert "--skip-incomplete" in message and "skip_incomplete: true in a card" in message
+    assert "\n" not in message
     with open_dataset(root, ReadOptions(skip_incomplete=True)) as reader:
         assert reader.episode_names == ["episode_0", "episode_2"]
         assert any("left out" in p.text and "episode_1" in p.text for p in reader.problems())

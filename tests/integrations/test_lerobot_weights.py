@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -10,7 +14,7 @@ import torch
 
 from beacon.data.sample_weights import write_lerobot_weights
 from beacon.errors import UserError
-from beacon.integrations.lerobot import FrameWeights
+from beacon.integrations.lerobot import FrameWeights, install
 
 
 def test_weights_of_a_batch(tmp_path: Path) -> None:
@@ -47,3 +51,28 @@ def test_refusals(tmp_path: Path) -> None:
         FrameWeights.from_file(tmp_path / "w.parquet")
     with pytest.raises(UserError, match="no 'index'"):
         FrameWeights([0], [1]).compute_batch_weights({})
+
+
+def test_lerobots_factory_learns_one_type_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules in the place of LeRobot's; scripts/check_lerobot_training.sh does it with LeRobot itself."""
+    package: Any = ModuleType("lerobot")
+    module: Any = ModuleType("lerobot.utils.sample_weighting")
+    module.SampleWeighter = weighter = MagicMock()
+    module.make_sample_weighter = lambda config, *_: f"own {config}"
+    package.__version__ = "0.5.1"
+    for name, stand_in in (("lerobot", package), ("lerobot.utils.sample_weighting", module)):
+        monkeypatch.setitem(sys.modules, name, stand_in)
+    with pytest.raises(UserError, match=r"LeRobot 0\.5\.1"):
+        install()
+    package.__version__ = "0.6.1"
+    install()
+    make = module.make_sample_weighter
+    install()
+    assert module.make_sample_weighter is make, "a second time changes nothing"
+    weighter.register.assert_called_with(FrameWeights)
+    write_lerobot_weights(tmp_path / "w.parquet", np.arange(3), np.array([0.5, 0.0, 1.0]))
+    chosen = SimpleNamespace(type="beacon", extra_params={"weights_path": str(tmp_path / "w.parquet")})
+    assert make(chosen, None, "cpu").weights_of([2, 1, 9]).tolist() == [1.0, 0.0, 1.0]
+    assert make("other") == "own other"
+    with pytest.raises(UserError, match="weights_path"):
+        make(SimpleNamespace(type="beacon", extra_params=None))

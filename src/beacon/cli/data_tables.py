@@ -132,12 +132,15 @@ def histogram(values: Any) -> str:
 
 
 def _dimensions(summary: DatasetSummary) -> Table | None:
-    """Ranges of every dimension of the actions and of what looks like proprioception."""
+    """Ranges of every dimension of the actions and of the proprioception."""
     import numpy as np
 
     from beacon.data.mapping import END_EFFECTOR
 
-    shown = {"actions", "obs/observation.state", *(f"obs/{key}" for key in END_EFFECTOR)}
+    shown = {"obs/observation.state", *(f"obs/{key}" for key in END_EFFECTOR)} & set(summary.arrays)
+    if not shown:  # under names that nobody knows: all vectors, one of which it is
+        shown = {key for key in summary.arrays if key.startswith("obs/")}
+    shown.add("actions")
     table = Table("dimension", "name", "smallest", "mean", "largest", "distribution")
     for key, array in summary.arrays.items():
         values = array.values

@@ -161,7 +161,7 @@ def _curate(weights: DemonstrationWeights, options: WeightsArguments) -> None:
             }
             for demo in kept
         }
-        choices.append(Choice(file, tuple(demo.name for demo in kept), notes))
+        choices.append(Choice(file, tuple(demo.name for demo in kept), notes, source.read_options))
     curate(options.curate, choices, overwrite=options.overwrite, fps=options.fps)
     names = ", ".join(source.name for source in sources)
     _say(f"{options.curate}: {len(chosen)} of {len(demos)} demonstrations of {names}", options)

@@ -100,6 +100,8 @@ def check_episode(
         if values.shape[1] == 0:
             continue
         limits = (values.min(0), values.max(0))
+        for dimension, turn in _wraps(values):
+            add("warning", f"'{shown}'[{dimension}] jumps by {turn} in a step: an angle that wraps around")
         if name != ACTIONS:
             facts.vector_ranges[key] = limits
             continue
@@ -110,6 +112,20 @@ def check_episode(
     if facts.action_range is not None:
         facts.fingerprint = digest.hexdigest()
     return problems, facts
+
+
+def _wraps(values: NDArray[np.float64]) -> list[tuple[int, str]]:
+    """Dimensions of (T, d) values that are an angle which jumps by about a whole turn, and the turn."""
+    if len(values) < 2:
+        return []
+    jumps, spread = np.abs(np.diff(values, axis=0)).max(0), np.ptp(values, axis=0)
+    turns = ((360.0, "360 degrees"), (2 * np.pi, "2π"))
+    return [
+        (d, name)
+        for d in range(values.shape[1])
+        for turn, name in turns
+        if 0.95 * turn < jumps[d] <= spread[d] < 1.01 * turn
+    ]
 
 
 def _actions_fault(actions: ArrayInfo | None) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 from beacon.data.converting import ORIGINAL_NAME, ConvertOptions, read_episodes, write_options
 from beacon.data.errors import listing
 from beacon.data.formats import create_dataset, open_dataset
-from beacon.data.formats.base import DatasetReader
+from beacon.data.formats.base import DatasetReader, ReadOptions
 from beacon.data.formats.robomimic import SUFFIXES, RobomimicReader
 from beacon.data.formats.robomimic_copy import ORIGINAL_FILE, copy_episodes
 from beacon.errors import UserError
@@ -24,6 +24,7 @@ class Choice:
     file: Path
     names: tuple[str, ...]
     attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name -> more to note
+    options: ReadOptions | None = None  # how it is opened where the datasets have different control rates
 
 
 def curate(
@@ -63,7 +64,10 @@ def curate(
             return len(kept[0].names)
         if out.exists() and any(out.samefile(choice.file) for choice in kept):
             raise UserError(f"{out}: a dataset cannot replace the one it is made from")
-        rates = {reader.path.name: reader.fps for reader in readers if reader.fps is not None}
+        rates = _rates(readers)
+        if len(set(rates.values())) > 1:  # then at the rate to which training brought them, if it did
+            readers = [opened.enter_context(open_dataset(choice.file, choice.options)) for choice in kept]
+            rates = _rates(readers)
         if len(set(rates.values())) > 1:
             each = ", ".join(f"{name} {rate:g} Hz" for name, rate in rates.items())
             raise UserError(
@@ -71,6 +75,10 @@ def curate(
             )
         rate = next(iter(rates.values()), fps)
         return _write(out, readers, kept, ConvertOptions(video=video, overwrite=overwrite, fps=rate))
+
+
+def _rates(readers: Sequence[DatasetReader]) -> dict[str, float]:
+    return {reader.path.name: reader.fps for reader in readers if reader.fps is not None}
 
 
 def _write(

@@ -86,7 +86,8 @@ class LeRobotReader(DatasetReader):
         self._extra = read_extra(path)
         self.masks = episode_masks(self.meta, self.entries, self._extra)
         self._names = array_names(self.meta.features)
-        self.proprio_keys = (STATE,) if OBSERVATION + STATE in self._names else ()
+        known = [key for key in (STATE, "state") if OBSERVATION + key in self._names]
+        self.proprio_keys = tuple(known[:1])
         env_args = self._extra.get("env_args")
         self.env_args = env_args if isinstance(env_args, dict) else {}
 
