@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from beacon.weighting.discrepancy.base import DISCREPANCIES, Discrepancy, ratio
 from beacon.weighting.discrepancy.knn import CAP, CHUNK_BYTES, NO_SPREAD, check_neighbors
@@ -196,14 +197,19 @@ def _against_subset(
     rest against the first ``size``, so that everybody sees the same number.
     """
     drawn = rng.permutation(demos)[: size + 1]
-    inside = np.isin(groups[members], drawn)
-    result = np.empty(len(members))
-    points = members[inside]
-    result[inside] = measure(points, points, True)
-    if not inside.all():
-        points = members[np.isin(groups[members], drawn[:size])]
-        result[~inside] = measure(members[~inside], points, False)
+    inside = members[_of_demos(groups, members, drawn)]
+    points = members[_of_demos(groups, members, drawn[:size])]
+    if len(inside) == len(members):
+        return measure(members, inside, True)
+    result = measure(members, points, False)  # the few drawn ones too, which is cheaper than picking the rest
+    result[np.searchsorted(members, inside)] = measure(inside, inside, True)
     return result
+
+
+def _of_demos(groups: Ids, members: Ids, chosen: Ids) -> NDArray[np.bool_]:
+    """Which members are of these demonstrations, a part at a time."""
+    parts = range(0, len(members), PART)
+    return np.concatenate([np.isin(groups[members[start : start + PART]], chosen) for start in parts])
 
 
 def _action_scale(inputs: RefreshInputs) -> torch.Tensor:
