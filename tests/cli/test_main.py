@@ -136,6 +136,13 @@ def test_the_nearest_name_is_offered(words: list[str], near: str, capsys: pytest
     assert f"did you mean {near}?" in capsys.readouterr().err
 
 
+def test_the_command_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["weights"]) == 2
+    assert capsys.readouterr().err == "beacon: RUN is missing; see beacon weights --help\n"
+    assert main(["data", "check"]) == 2
+    assert capsys.readouterr().err.startswith("beacon: name at least one dataset")
+
+
 def test_options_that_may_be_left_out_are_shown_as_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--help-all"]) == 0
     out = capsys.readouterr().out

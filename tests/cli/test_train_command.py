@@ -361,7 +361,7 @@ def test_options_are_refused_before_data_is_read(
 
 def test_options_without_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--source", "a", "--target", "b"]) == 2
-    assert "beacon train: --out is missing" in capsys.readouterr().err
+    assert "beacon: --out is missing" in capsys.readouterr().err
     assert main(["train", "--source", "a", "--target", "b", "--stpes", "4"]) == 2
     assert "there is no option --stpes; did you mean --steps?" in capsys.readouterr().err
     assert main(["train", "--source", "a", "--target", "b", "--steps", "few"]) == 2

@@ -248,10 +248,12 @@ def write_zarr(
     ):
         data.create_array(
             name,
-            data=array,
+            shape=array.shape,
+            dtype=array.dtype,
             chunks=(1 if name == "img" and codec != "default" else chunks, *array.shape[1:]),
             compressors=compressors if name == "img" else "auto",
-        )
-    meta.create_array("episode_ends", data=np.cumsum(lengths))
+        )[...] = array
+    ends = np.cumsum(lengths)
+    meta.create_array("episode_ends", shape=ends.shape, dtype=ends.dtype)[...] = ends
     store.close()
     return path

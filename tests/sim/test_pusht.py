@@ -64,8 +64,11 @@ def zarr_file(folder: Path, task: str, demos: int = 4) -> Path:
     root = zarr.open_group(zarr.storage.ZipStore(path, mode="w"), mode="w", zarr_format=2)
     for name, values in arrays.items():
         stacked = np.array(values, np.uint8 if name == "img" else np.float32)
-        root.create_array(f"data/{name}", data=stacked, chunks=(32, *stacked.shape[1:]))
-    root.create_array("meta/episode_ends", data=np.array(ends, np.int64))
+        made = root.create_array(
+            f"data/{name}", shape=stacked.shape, dtype=stacked.dtype, chunks=(32, *stacked.shape[1:])
+        )
+        made[...] = stacked
+    root.create_array("meta/episode_ends", shape=(len(ends),), dtype=np.int64)[...] = np.array(ends, np.int64)
     root.store.close()
     return path
 

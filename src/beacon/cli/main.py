@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from importlib import import_module
@@ -82,6 +83,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _complain(message: str, code: int) -> int:
+    message = re.sub(r"^beacon( [a-z]+)+: ", "", message)  # the name of the command is said once
     print(f"beacon: {_one_line(message)}", file=sys.stderr)
     return code
 

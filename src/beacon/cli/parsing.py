@@ -111,7 +111,9 @@ def complaint(
         if name.startswith("--") and len(name) > 2 and name not in known:
             return UnknownOption(name, f"{meant(name, known)}{see}")
     if isinstance(event, tyro_errors.MissingArgs):
-        missing = ", ".join(argument.arg.display_name() for argument in event.missing_arguments)
+        names = [argument.arg.display_name() for argument in event.missing_arguments]
+        # Positional ones are written as the help writes them.
+        missing = ", ".join(name if name.startswith("-") else name.upper() for name in names)
         return UserError(f"{prog}: {missing} is missing; {see}")
     if isinstance(event, tyro_errors.UnrecognizedArgs):
         return UserError(f"{prog}: '{event.tokens[0]}' belongs to no option; {see}")

@@ -17,6 +17,7 @@ from beacon.option_words import is_unnamed
 from beacon.plain import Part
 
 NONE = "none"  # chooses no part where several may be chosen
+COLUMN = 22  # width of options in the help
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,9 @@ def describe(options: Any) -> str:
     lines = []
     for choice in find(options):
         names, chosen = ", ".join(choice.base.registry), ", ".join(choice.names) or NONE
-        takes = f"[NAME ...]  any of {names}, or {NONE}" if choice.several else f"NAME  one of {names}"
-        lines.append(f"  {choice.flag} {takes}; now {chosen}")
+        option = f"{choice.flag} {'[NAME ...]' if choice.several else 'NAME'}"
+        what = f"any of {names}, or {NONE}" if choice.several else f"one of {names}"
+        lines.append(f"  {option:<{COLUMN}}  {what}; now {chosen}")
     if not lines:
         return ""
     return "\n".join(["parts, chosen by name:", *lines])

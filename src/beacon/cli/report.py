@@ -41,8 +41,8 @@ class ReportOptions:
     """Also write every figure as SVG and PDF into this folder."""
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Also write what the page says as JSON beside it: report.json."""
-    map: Literal["umap", "pca", "none"] = "umap"
-    """How embeddings are laid out in the plane; PCA is quick, UMAP shows neighbourhoods."""
+    map: Literal["umap", "pca", "none"] = "pca"
+    """How embeddings are laid out in the plane: pca is quick, umap shows neighbourhoods and takes long."""
     live: bool = False
     """Serve the page on this machine and keep it up to date while the runs go on."""
     port: int = 8765

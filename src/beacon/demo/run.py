@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from beacon.demo.plan import ORDER, SHOWN, DemoFolders, DemoPlan
 from beacon.errors import UserError
@@ -19,7 +18,7 @@ from beacon.suites.runner import Notice, check, run_experiments
 
 GENERATE, REPORT = "demonstrations", "report"
 # Seconds on one core that one of each takes, roughly: how the stages share the bar.
-COST = {GENERATE: 0.5, TRAIN: 0.14, EVALUATE: 0.35, REPORT: 70.0}
+COST = {GENERATE: 0.5, TRAIN: 0.14, EVALUATE: 0.35, REPORT: 15.0}
 Advance = Callable[[str, float, float], None]  # what is being done, seconds of work done, in all
 
 
@@ -99,7 +98,7 @@ def run_demo(plan: DemoPlan, folder: Path, *, workers: int = 2, advance: Advance
 def _check_simulator() -> None:
     from importlib.util import find_spec
 
-    missing = [name for name in ("robosuite", "mujoco", "matplotlib", "umap") if find_spec(name) is None]
+    missing = [name for name in ("robosuite", "mujoco", "matplotlib") if find_spec(name) is None]
     if missing:
         raise UserError(
             f"the demo needs {', '.join(missing)}; pip install 'beacon-cotraining[sim,report]', or: make demo"
@@ -111,9 +110,8 @@ def _finish(plan: DemoPlan, folders: DemoFolders, progress: _Progress) -> DemoRe
 
     progress.tell(REPORT, REPORT, 0.0)
     out = folders.work / "report.html"
-    projection: Any = "pca" if plan.tiny_policy else "umap"
     runs = {method: folders.run(plan.experiment(method)) for method in SHOWN}
-    report = write_report(list(runs.values()), out, projection=projection)
+    report = write_report(list(runs.values()), out)
     progress.tell(REPORT, REPORT, 1.0)
     settings = collect_settings(report.views)
     if not settings:

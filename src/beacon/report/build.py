@@ -48,7 +48,7 @@ class ReportBuilder:
         self,
         paths: list[Path],
         *,
-        projection: Projection = "umap",
+        projection: Projection = "pca",
         live: bool = False,
         out: Path | None = None,
     ) -> None:
@@ -170,7 +170,7 @@ def write_report(
     out: Path,
     *,
     figures: Path | None = None,
-    projection: Projection = "umap",
+    projection: Projection = "pca",
     numbers: Path | None = None,
 ) -> Report:
     """Write the page of some runs.

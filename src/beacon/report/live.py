@@ -26,7 +26,7 @@ SHORTEST = 5.0  # seconds between two pages: training must not wait for its repo
 class LivePage:
     """The newest page of some runs, made again when their folders have changed."""
 
-    def __init__(self, paths: list[Path], *, projection: Projection = "umap") -> None:
+    def __init__(self, paths: list[Path], *, projection: Projection = "pca") -> None:
         self._paths = paths
         self._builder = ReportBuilder(paths, projection=projection, live=True)
         self._lock = threading.Lock()
@@ -94,7 +94,7 @@ class _Handler(LocalHandler):
             self.send_error(404)
 
 
-def serve(paths: list[Path], port: int = PORT, *, projection: Projection = "umap") -> int:
+def serve(paths: list[Path], port: int = PORT, *, projection: Projection = "pca") -> int:
     """Serve the page until interrupted, or until the process that asked for it is gone."""
     with LiveServer(LivePage(paths, projection=projection), port) as server:
         print(f"{server.address} shows {', '.join(map(str, paths))}; stop with Ctrl-C", flush=True)

@@ -7,6 +7,12 @@ from beacon.report.run_record import Missing
 from beacon.report.run_view import RunView
 from beacon.report.sections import choice, plain, run_label, section
 
+MEANING = {
+    "PCA": "The axes are the two directions of the largest variance: windows that are far apart differ, "
+    "windows that are near may differ in other directions. With --map umap neighbourhoods are shown instead.",
+    "UMAP": "Axes have no unit: near means similar.",
+}
+
 
 def map_section(views: list[RunView], missing: list[tuple[str, Missing]]) -> Markup:
     """The map's controls and canvases, and the numbers of alignment."""
@@ -17,7 +23,7 @@ def map_section(views: list[RunView], missing: list[tuple[str, Missing]]) -> Mar
     assert first is not None
     intro = (
         f"Windows of all domains in the policy's feature space, {first.projection} to the plane, before and "
-        "after training. Axes have no unit: near means similar. Point at a window, or tap it, to see its "
+        f"after training. {MEANING.get(first.projection, '')} Point at a window, or tap it, to see its "
         "frame; select it to open its demonstration."
     )
     controls = tag(

@@ -31,7 +31,7 @@ def summarize_run(
     """
     counts = np.bincount(windows.domain, minlength=len(domains))
     data = [
-        f"{name}{' (target)' if name == domains.target else ''}: "
+        f"{name}{' (target)' if name == domains.target != 'target' else ''}: "
         f"{len(episodes)} demonstrations, {count} windows"
         for name, episodes, count in zip(domains.names, windows.sets, counts, strict=True)
     ]

@@ -103,4 +103,5 @@ class VideoWriter:
         self._stream = self._container.add_stream(self.codec, rate=self._rate)
         self._stream.height, self._stream.width, self._stream.pix_fmt = height, width, "yuv420p"
         self._stream.time_base = 1 / self._rate
+        self._stream.bit_rate = 0  # quality decides; that of PyAV 14 is one that SVT-AV1 refuses beside it
         self._stream.options = CODECS[self.codec]

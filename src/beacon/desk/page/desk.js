@@ -52,7 +52,7 @@ function prepareControls() {
   const filters = Object.keys(FILTERS).filter((name) => name !== "accused" || data.hasScores);
   const sets = data.datasets.length > 1 ? data.datasets : [];
   part("show").append(...filters.map((name) => make("option", { value: name }, name)),
-    ...sets.map((set, number) => make("option", { value: `set ${number}` }, set.target ? `${set.name} (target)` : set.name)));
+    ...sets.map((set, number) => make("option", { value: `set ${number}` }, set.target && set.name !== "target" ? `${set.name} (target)` : set.name)));
   for (const id of ["sort", "show"]) part(id).addEventListener("change", arrange);
   part("search").addEventListener("input", arrange);
 }
