@@ -25,7 +25,7 @@ FEW_STEPS = {
     "deminf": ("--vae.hidden", "16", "--vae.steps", "5"),
     "iwr": ("--vae.hidden", "16", "--vae.steps", "5"),
 }
-CLOCK = {"seconds", "machine", "versions", "provenance"}  # what may differ between two results
+CLOCK = {"seconds", "when", "machine", "versions", "provenance"}  # what may differ between two results
 
 
 @dataclass(frozen=True)
