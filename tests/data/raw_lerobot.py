@@ -48,6 +48,7 @@ def write_video(
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream(codec, rate=Fraction(fps).limit_denominator(1000))
         stream.height, stream.width, stream.pix_fmt = frames.shape[1], frames.shape[2], "yuv420p"
+        stream.bit_rate = 0  # as beacon.data.formats.video_writer
         stream.options = {"g": str(gop), "crf": "5"} | ({"bf": str(b_frames)} if codec == "libx264" else {})
         for picture in frames:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
