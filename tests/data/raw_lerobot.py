@@ -48,6 +48,8 @@ def write_video(
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream(codec, rate=Fraction(fps).limit_denominator(1000))
         stream.height, stream.width, stream.pix_fmt = frames.shape[1], frames.shape[2], "yuv420p"
+        if codec != "mpeg4":
+            stream.bit_rate = 0  # as beacon.data.formats.video_writer
         own = {"libx264": {"bf": str(b_frames)}, "mpeg4": {"qmax": "2"}}.get(codec, {})  # mpeg4 has no crf
         stream.options = {"g": str(gop), "crf": "5"} | own
         for picture in frames:

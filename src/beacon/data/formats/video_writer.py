@@ -84,7 +84,15 @@ class VideoWriter:
         picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
         picture.pts = self.frames
         picture.time_base = 1 / self._rate
-        self._container.mux(self._stream.encode(picture))
+        try:
+            packets = self._stream.encode(picture)
+        except (av.error.ArgumentError, av.error.ExternalError) as error:
+            size = f"{frame.shape[0]}×{frame.shape[1]}"
+            raise UserError(
+                f"PyAV {av.__version__} cannot encode pictures of {size} with {self.codec} "
+                f"({error.strerror}); embed them with --images, or install a newer PyAV"
+            ) from error
+        self._container.mux(packets)
         if self.frames == 0:  # the first picture has started the encoder
             leave_real_time()
         self.frames += 1
