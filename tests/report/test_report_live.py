@@ -33,7 +33,8 @@ def served(
 ) -> Iterator[tuple[LiveServer, Path]]:
     monkeypatch.setattr(live, "SHORTEST", 0.0)
     run = copy_run()
-    with LiveServer(LivePage([run]), 0) as server:
+    # Other tests may have left a map by PCA in the run.
+    with LiveServer(LivePage([run], projection="umap"), 0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         yield server, run

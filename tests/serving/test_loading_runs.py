@@ -1,4 +1,4 @@
-"""What training leaves is what a robot's program loads: names, damaged averages, README's lines."""
+"""What training leaves is what a robot's program loads: names, damaged averages, the quick start's lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beacon.serving import Limits
 from beacon.serving.protocol import describe_policy
 from beacon.training import train
 
-README = Path(__file__).parent.parent.parent / "README.md"
+QUICK_START = Path(__file__).parent.parent.parent / "docs" / "quick-start.md"
 
 
 def test_names_before_and_after_rename_are_both_understood(target: Path, tmp_path: Path) -> None:
@@ -58,12 +58,12 @@ def test_averages_that_are_nan_do_not_resume(source: Path, target: Path, tmp_pat
         train(config, tmp_path / "run", resume=True)
 
 
-def test_the_lines_of_the_readme_work_on_a_policy_of_the_demo(
+def test_the_lines_of_the_quick_start_work_on_a_policy_of_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_sim_policy(tmp_path / "runs" / "beacon")
     monkeypatch.chdir(tmp_path)
-    snippets = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    snippets = re.findall(r"```python\n(.*?)```", QUICK_START.read_text(), re.DOTALL)
     (snippet,) = [text for text in snippets if "policy.act" in text]
     names = {
         "beacon": beacon,
