@@ -16,12 +16,16 @@ LABEL_AWARE: dict[str, Any] = {
     "features": "obs",
 }
 FUTURE_STATE: tuple[Mapping[str, Any], ...] = ({"part": "future-state", "strength": 0.01},)
+# Also where source and target move otherwise.
+ALWAYS_FUTURE_STATE: tuple[Mapping[str, Any], ...] = (
+    {"part": "future-state", "strength": 0.01, "largest_dynamics_gap": None},
+)
 # In the source's units, as the first tables had it: always on, and where source and target move alike.
 ALWAYS_SOURCE_UNITS: tuple[Mapping[str, Any], ...] = (
-    {"part": "future-state", "strength": 0.01, "units": "source"},
+    {"part": "future-state", "strength": 0.01, "units": "source", "largest_dynamics_gap": None},
 )
 SOURCE_UNITS: tuple[Mapping[str, Any], ...] = (
-    {"part": "future-state", "strength": 0.01, "units": "source", "largest_dynamics_gap": 3.0},
+    {"part": "future-state", "strength": 0.01, "units": "source"},
 )
 # The paper's steps divided by w².
 PRECONDITIONED: dict[str, Any] = {"weighting": {"solver": {"precondition": True}}}
@@ -116,6 +120,14 @@ _add_paper(
 # As `beacon train` has it without options, and its weights alone.
 _add("beacon", "BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE)
 _add("beacon-weights", "BEACON+, weights alone", "beacon")
+# With the future-state loss also where source and target move otherwise.
+_add(
+    "beacon-always-future",
+    "BEACON+, future-state loss always",
+    "beacon",
+    auxiliary=ALWAYS_FUTURE_STATE,
+    extra=True,
+)
 # With the future-state loss in the source's units, only where source and target move alike.
 _add(
     "beacon-source-units",
@@ -262,6 +274,7 @@ COMPARED = (
     "beacon-paper-exclude-same-demo",
     "beacon",
     "beacon-weights",
+    "beacon-always-future",
     "beacon-source-units",
     "beacon-noise-domain",
     "beacon-noise-loss",

@@ -87,6 +87,21 @@ def test_off_is_off_to_the_bit(source: Path, target: Path, tmp_path: Path) -> No
     assert tiny_config("beacon", source, target).auxiliary == ()
 
 
+def test_the_default_is_off_where_the_data_do_not_tell_that_domains_move_alike(
+    source: Path, target: Path, tmp_path: Path
+) -> None:
+    """These demonstrations move at random: the run is that of the weights alone, to the bit."""
+    assert METHODS["beacon"].default_auxiliary() == (FutureState(),)
+    config = tiny_config("beacon", source, target, auxiliary=METHODS["beacon"].default_auxiliary())
+    said: list[str] = []
+    train(config, tmp_path / "default", started=said.append)
+    train(tiny_config("beacon", source, target), tmp_path / "without")
+    assert "future-state loss: off" in said[0]
+    for file in ("policy", "ema", "optimizer"):
+        name = f"{LAST}/{file}.safetensors"
+        assert_same_tensors(tmp_path / "default" / name, tmp_path / "without" / name)
+
+
 def test_the_loss_of_a_step_is_the_sum(source: Path, target: Path, tmp_path: Path) -> None:
     plain, first, both = (
         Trainer(tiny_config("cotrain", source, target, auxiliary=losses), RunFolder(tmp_path / "run"))
@@ -179,6 +194,7 @@ def test_config_yaml_has_them_and_gives_them_back(source: Path, target: Path, tm
         {
             "part": "future-state",
             "units": "larger",
+            "largest_dynamics_gap": None,
             "strength": 0.01,
             "horizon_fractions": [0.5, 1.0],
             "decay": 0.99,

@@ -61,8 +61,10 @@ class FutureState(AuxiliaryLoss):
     # hundred times as much as positions.
     units: Units = "larger"
     # Off where the target's motion fits a model of the source's so many times worse than the source's own
-    # does, or where the data cannot tell; None: always on. Left out of keys, which are older than it.
-    largest_dynamics_gap: float | None = field(default=None, metadata=OMIT_DEFAULT)
+    # does, or where the data cannot tell; None: always on. Where source and target move otherwise, the loss
+    # gained nothing and once lost half of what the target does not show (docs/findings.md). Left out of keys,
+    # which are older than it.
+    largest_dynamics_gap: float | None = field(default=3.0, metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength < math.inf:
