@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import tyro
 
 from beacon.cli.suite_options import Run, Selection
+from beacon.cli.suite_plan import plan
+from beacon.cli.suite_running import run_entries
 from beacon.cli.suite_tables import list_suites, parse, planned, show_experiments, show_table
 from beacon.errors import UserError, meant
 
 if TYPE_CHECKING:
     from beacon.processes import Workers
     from beacon.suites.presets import SuitePreset
-    from beacon.suites.suite import Suite
 
 USAGE = """\
 usage: beacon suite run|list|table NAME [options]
+       beacon suite plan [FILE] [options]
 
 Reproduce the paper's experiments as tables of runs, on one GPU or, scaled down, on two cores.
 
   run     run all experiments of a suite that are not done; repeat the command to continue
   list    list what is done, running and missing, the time left, and the names for --methods
   table   print success rates with intervals, beside the paper's
+  plan    show, or run, tables whose rows and seeds a file declares
 
 examples:
   beacon suite list                                       the suites, and how much is done
@@ -41,10 +43,10 @@ def main(arguments: list[str]) -> int:
         print(USAGE)
         return 0
     command, *rest = arguments
-    commands = {"run": _run, "list": list_suites, "table": show_table}
+    commands = {"run": _run, "list": list_suites, "table": show_table, "plan": plan}
     if command not in commands:
-        near = meant(command, ("run", "list", "table"))
-        raise UserError(f"there is no 'beacon suite {command}'; {near}there are run, list and table")
+        near = meant(command, tuple(commands))
+        raise UserError(f"there is no 'beacon suite {command}'; {near}there are run, list, table and plan")
     try:
         return commands[command](rest)
     except SystemExit as stop:  # the help was asked for
@@ -55,7 +57,8 @@ def _run(arguments: list[str]) -> int:
     options: Run = parse(Run, arguments, "run", Run(tyro.MISSING, Selection()))
     from beacon.suites.suite import SUITES
 
-    suite, preset = SUITES.find(options.name), options.selection.sizes()
+    SUITES.find(options.name)
+    preset = options.selection.sizes()
     if options.dry_run:
         planned(options.name, options.selection)
         return show_experiments(options.name, options.selection, options.workers)
@@ -67,39 +70,24 @@ def _run(arguments: list[str]) -> int:
         if gpus is None:
             gpus = 0.0 if preset.train_preset == "cpu" else 1.0
         with RayTasks(options.workers, threads, gpus=gpus) as tasks:
-            return _run_all(options, suite, preset, tasks, tasks.count, threads)
+            return _run_all(options, preset, tasks, tasks.count, threads)
     from beacon.processes import Processes
 
     count = options.workers or preset.workers
     with Processes(count, threads) as processes:
-        return _run_all(options, suite, preset, processes, count, threads)
+        return _run_all(options, preset, processes, count, threads)
 
 
-def _run_all(
-    options: Run, suite: Suite, preset: SuitePreset, workers: Workers, count: int, threads: int | None
-) -> int:
-    """All experiments; then those that their results ask for."""
-    from beacon.cli.suite_progress import SuiteProgress
-    from beacon.suites.run_experiment import Execution
-    from beacon.suites.runner import check, run_experiments
-    from beacon.suites.suite import experiments_of
-
-    folders, execution = options.selection.folders(), Execution(options.device, threads)
-    folders.prepare()
-    chosen = planned(suite.name, options.selection)
-    while True:
-        wanted = experiments_of(chosen)
-        try:
-            with SuiteProgress(wanted, chosen, folders, preset, count) as progress:
-                outcome = run_experiments(wanted, folders, workers, execution=execution, notify=progress)
-        except KeyboardInterrupt:
-            print("beacon: interrupted; the same command goes on where it stopped", file=sys.stderr)
-            return 130
-        command = (
-            f"beacon suite table {suite.name}{options.selection.said('preset', 'states', 'seeds', 'results')}"
-        )
-        print(f"{outcome.done} of {len(wanted)} experiments are done; {command} shows them")
-        check(outcome)
-        chosen = planned(suite.name, options.selection)
-        if {experiment.key for experiment in experiments_of(chosen)} <= {e.key for e in wanted}:
-            return 0
+def _run_all(options: Run, preset: SuitePreset, workers: Workers, count: int, threads: int | None) -> int:
+    selection = options.selection
+    shown = f"beacon suite table {options.name}{selection.said('preset', 'states', 'seeds', 'results')}"
+    return run_entries(
+        lambda: planned(options.name, selection),
+        selection.folders(),
+        preset,
+        workers,
+        count=count,
+        threads=threads,
+        device=options.device,
+        shown_by=shown,
+    )

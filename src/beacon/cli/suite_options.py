@@ -107,7 +107,7 @@ class Run:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        _check_workers(self.workers)
+        check_workers(self.workers)
         if self.gpus_per_cell is not None and not self.ray:
             raise UserError(f"--gpus-per-cell {self.gpus_per_cell:g}: needs --ray")
         if self.gpus_per_cell is not None and not 0 <= self.gpus_per_cell <= 64:
@@ -130,7 +130,7 @@ class Listing:
     json: bool = False
 
     def __post_init__(self) -> None:
-        _check_workers(self.workers)
+        check_workers(self.workers)
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,7 @@ class Table:
     docs: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
 
 
-def _check_workers(workers: int | None) -> None:
+def check_workers(workers: int | None) -> None:
+    """Complain about less than one."""
     if workers is not None and workers < 1:
         raise UserError(f"--workers {workers}: must be at least 1")

@@ -59,7 +59,7 @@ def list_suites(arguments: list[str]) -> int:
     if options.json:
         print_json({"preset": preset.name, "suites": found})
     else:
-        _print_table(("suite", "done", "time left", "what it is"), rows)
+        print_table(("suite", "done", "time left", "what it is"), rows)
     return 0
 
 
@@ -103,7 +103,7 @@ def show_table(arguments: list[str]) -> int:
             print(section.markdown())
             continue
         print(f"\n{section.title}")
-        _print_table(section.headings, section.rows)
+        print_table(section.headings, section.rows)
         if section.note:
             print(section.note)
     return 0
@@ -130,7 +130,7 @@ def _print_ranks(suite: Suite, selection: Selection, other: str, store: ResultSt
         )
         for agreement in agreements
     ]
-    _print_table(("column", "methods", "seeds of all", f"rank correlation with {other}"), rows)
+    print_table(("column", "methods", "seeds of all", f"rank correlation with {other}"), rows)
     return 0
 
 
@@ -177,7 +177,7 @@ def show_experiments(name: str, selection: Selection, workers: int | None, *, as
         listed = [dict(zip(names, row, strict=False)) for row in rows]
         print_json({"suite": name, "preset": preset.name, "seconds_left": left, "experiments": listed})
         return 0
-    _print_table(("experiment", "what", "seed", "state", "time"), [tuple(map(str, row)) for row in rows])
+    print_table(("experiment", "what", "seed", "state", "time"), [tuple(map(str, row)) for row in rows])
     basis = "by what the done ones took" if estimate.measured else "a guess until some are done"
     said = ", ".join(f"{count} {state}" for state, count in counts.items())
     time = f"; about {in_words(left)} left with {workers or preset.workers} side by side ({basis})"
@@ -200,7 +200,8 @@ def _print_method_names(suite: Suite) -> None:
             print(f"{label}: {' '.join(group)}")
 
 
-def _print_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+def print_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """Print a table, as wide as it needs to be where there is no terminal."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -24,9 +24,7 @@ ALWAYS_FUTURE_STATE: tuple[Mapping[str, Any], ...] = (
 ALWAYS_SOURCE_UNITS: tuple[Mapping[str, Any], ...] = (
     {"part": "future-state", "strength": 0.01, "units": "source", "largest_dynamics_gap": None},
 )
-SOURCE_UNITS: tuple[Mapping[str, Any], ...] = (
-    {"part": "future-state", "strength": 0.01, "units": "source"},
-)
+SOURCE_UNITS: tuple[Mapping[str, Any], ...] = ({"part": "future-state", "strength": 0.01, "units": "source"},)
 # The paper's steps divided by w².
 PRECONDITIONED: dict[str, Any] = {"weighting": {"solver": {"precondition": True}}}
 # The default of the first tables: two checks that look at neighbours and at inverse dynamics, and a fixed
