@@ -70,7 +70,7 @@ class CardReader(DatasetReader):
         inner, card = self._inner, self.card
         self.format_name = f"{inner.format_name}, by a card"
         self.env_args = inner.env_args
-        self.episode_names = choose_episodes(inner, card.episodes)
+        self.episode_names, self.left_out = choose_episodes(inner, card.episodes), inner.left_out
         chosen = set(self.episode_names)
         masks = {key: [n for n in names if n in chosen] for key, names in inner.masks.items()}
         self.masks = {key: names for key, names in masks.items() if names}
@@ -234,6 +234,9 @@ class CardReader(DatasetReader):
 
     def attributes(self, episode: str) -> dict[str, Any]:
         return self._inner.attributes(episode)
+
+    def rate_fault(self, recorded: float | None = None) -> str | None:
+        return self._inner.rate_fault(recorded or self.card.recorded_fps)
 
     def problems(self) -> list[Problem]:
         chosen = {None, *self.episode_names}

@@ -51,6 +51,7 @@ class EpisodeSet:
     fps: float | None = None  # control steps a second; None: the dataset does not say
     action_names: tuple[str, ...] = ()  # of the dimensions of actions; (): the dataset does not say
     brought_to: float | None = None  # the target's rate, where the dataset was brought to it and says none
+    skip_incomplete: bool = False  # whether episodes whose files are missing were to be left out
 
     @classmethod
     def load(
