@@ -170,6 +170,7 @@ def load_episodes(
             image_starts=np.cumsum(lengths) - lengths,
             fps=reader.fps,
             action_names=tuple(reader.dimension_names(ACTIONS) or ()),
+            image_fit=reader.image_fit,
             skip_incomplete=options is not None and options.skip_incomplete,
         )
 

@@ -57,6 +57,7 @@ class MergedReader(DatasetReader):
         self.path = readers[0].path
         self.format_name = " and ".join(dict.fromkeys(reader.format_name for reader in readers))
         self.env_args = readers[0].env_args
+        self.image_fit = readers[0].image_fit
         rates = {reader.fps for reader in readers if reader.fps is not None}
         if len(rates) > 1:
             each = ", ".join(f"{reader.path.name} {reader.fps:g} Hz" for reader in readers if reader.fps)

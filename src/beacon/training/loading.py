@@ -175,7 +175,8 @@ def observation_spec(episodes: EpisodeSet) -> ObservationSpec:
 
 def deployment_info(options: DataOptions, target: EpisodeSet) -> DeploymentInfo:
     """What the policy's checkpoint says of names and control rate in the data."""
-    return DeploymentInfo(parse_rename(options.rename), target.fps, target.action_names)
+    rename = parse_rename(options.rename)
+    return DeploymentInfo(rename, target.fps, target.action_names, target.image_fit)
 
 
 def _mapping(options: DataOptions) -> ObservationMapping:

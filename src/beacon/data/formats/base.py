@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from beacon.data.episodes import Episode
 
 Severity = Literal["error", "warning"]
+Fit = Literal["stretch", "pad", "crop"]  # how a picture gets another shape
 
 ACTIONS = "actions"
 OBSERVATION = "obs/"  # in front of every observation key, as in robomimic's layout
@@ -85,6 +86,7 @@ class DatasetReader(ABC):
     env_args: dict[str, Any]  # how to rebuild the environment; empty when the dataset does not say
     fps: float | None = None  # control steps a second; None when the dataset does not say
     proprio_keys: tuple[str, ...] = ()  # observations that are proprioception for sure
+    image_fit: Fit = "stretch"  # how pictures got their shape, where one did
     left_out: tuple[str, ...] = ()  # episodes that are not read, because they are incomplete or empty
 
     @abstractmethod
