@@ -12,6 +12,9 @@ trap 'rm -rf "$work"' EXIT
 PYTHONPATH="$here/src" "${PYTHON:-$here/.venv/bin/python}" "$here/scripts/lerobot_training_data.py" "$work"
 cp -r "$here/lerobot_policy_beacon" "$work" # pip builds beside the sources
 "$bin/pip" install --quiet --no-deps --target "$work/plugins" "$work/lerobot_policy_beacon"
+if ! "$bin/python" -c "import diffusers" 2>/dev/null; then
+    "$bin/pip" install --quiet diffusers
+fi
 if ! "$bin/python" -c "import accelerate" 2>/dev/null; then
     "$bin/pip" install --quiet --no-deps --target "$work/plugins" "$(grep ^accelerate== "$here/constraints.txt")"
 fi

@@ -16,7 +16,7 @@ PYTHONPATH="$here/src" "$python" "$here/scripts/lerobot_comparison.py" write "$w
 check() { # name, interpreter, requirements...
     name=$1 interpreter=$2
     shift 2
-    if ! command -v "$interpreter" >/dev/null; then
+    if ! "$interpreter" -c "" 2>/dev/null; then
         echo "$name: no $interpreter on this machine, left out"
         return
     fi

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from demonstrations import make_dataset
-from tiny_runs import tiny_config
+from tiny_runs import TINY_OPTIONS, tiny_config
 
 from beacon.cli.main import main
 from beacon.data import EpisodeSet
@@ -112,3 +113,30 @@ def test_sources_of_another_rate_are_kept_at_the_rate_of_the_run(tmp_path: Path)
         out = tmp_path / name
         assert main(["weights", str(tmp_path / "run"), "--curate", str(out), "--keep", "1.0"]) == 0
         assert EpisodeSet.load(out).lengths.tolist() == [STEPS] * 5
+
+
+def test_a_run_without_the_episodes_that_are_incomplete(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "near"
+    convert(folder / "near.hdf5", source, ConvertOptions(fps=10))
+    keys = ["observation.images.agentview_image=agentview_image", "observation.state=robot0_eef_pos"]
+    command = ["train", "--source", source, "--target", folder / "real.hdf5", "--out", tmp_path / "run"]
+    command += ["--rename", keys[0], "--rename", keys[1], "--cameras", "agentview_image", *TINY_OPTIONS]
+    command += ["--steps", "4", "--steps-per-epoch", "2", "--batch-size", "8"]
+    episodes = pq.read_table(source / "meta/episodes/chunk-000/file-000.parquet")
+    column = "data/file_index"  # episode 2 is in a table that is not there
+    moved = episodes.set_column(
+        episodes.schema.get_field_index(column), column, pa.array([0, 0, 7, 0], pa.int64())
+    )
+    pq.write_table(moved, source / "meta/episodes/chunk-000/file-000.parquet")
+    assert main([str(word) for word in command]) == 2
+    assert "1 of 4 episodes lack a file" in capsys.readouterr().err and not (tmp_path / "run").exists()
+    assert main([str(word) for word in [*command, "--skip-incomplete"]]) == 0
+    assert "near: left out, incomplete or without steps: episode_2" in capsys.readouterr().err
+    records = load_demonstration_weights(tmp_path / "run").sources
+    assert [record.demos for record in records] == [("episode_0", "episode_1", "episode_3")]
+    # What reads the source again knows of it.
+    best = tmp_path / "best.hdf5"
+    assert main(["weights", str(tmp_path / "run"), "--curate", str(best), "--keep", "0.6"]) == 0
+    assert len(EpisodeSet.load(best)) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from raw_datasets import MakeFile
 from raw_lerobot import CAMERA, actions, pictures, states, write_v21, write_zarr
 
 from beacon.cli.main import main
-from beacon.data import Episode, EpisodeSet, check_files, write_robomimic
-from beacon.data.converting import ConvertOptions, convert
-from beacon.data.formats import open_dataset, video_writer
+from beacon.data import Episode, EpisodeSet, RobomimicWriter, check_files, write_robomimic
+from beacon.data.converting import ConvertOptions, convert, read_episodes, write_options
+from beacon.data.formats import create_dataset, open_dataset, video_writer
 from beacon.data.formats.lerobot_stats import combine, vector_stats
 from beacon.errors import UserError
 
@@ -197,6 +198,39 @@ def test_conversion_is_whole_or_absent(
         convert(write_zarr(tmp_path / "zarr"), tmp_path / "rate")
     with pytest.raises(UserError, match="cannot replace"):
         convert(odd, odd, ConvertOptions(overwrite=True))
+
+
+@pytest.mark.parametrize("out", ["copy.hdf5", "lerobot"])
+def test_what_a_failed_or_killed_conversion_left_is_in_nobodys_way(
+    out: str, tmp_path: Path, make_file: MakeFile
+) -> None:
+    good, bad = make_file("good.hdf5", size=(8, 8)), make_file("bad.hdf5", size=(8, 8), seed=3)
+    with h5py.File(bad, "r+") as file:
+        del file["data/demo_2/actions"]
+    before = sorted(tmp_path.iterdir())
+    assert main(["data", "convert", str(bad), str(tmp_path / out), "--images"]) == 2
+    assert sorted(tmp_path.iterdir()) == before
+    with open_dataset(good) as reader:  # a writer that is cut off, as by a kill, after two demonstrations
+        options = replace(write_options(reader, ConvertOptions(video=False)), fps=20)
+        writer = create_dataset(tmp_path / out, options)
+        for episode in list(read_episodes(reader, reader.episode_names))[:2]:
+            writer.add(episode)
+        writer._lock.release()  # type: ignore[attr-defined]
+    assert (tmp_path / f"{out}.partial").exists()
+    assert main(["data", "convert", str(good), str(tmp_path / out), "--images", "--fps", "20"]) == 0
+    with open_dataset(tmp_path / out) as reader:
+        assert len(reader.episode_names) == 3
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / out])
+
+
+def test_a_conversion_throws_away_nothing_that_can_be_resumed(tmp_path: Path, make_file: MakeFile) -> None:
+    out, source = tmp_path / "out.hdf5", make_file("good.hdf5", size=(8, 8))
+    kept = RobomimicWriter(out, env_args={})
+    kept.add_episode(None, np.zeros((3, 2)), {})
+    kept._lock.release()
+    with pytest.raises(UserError, match="an unfinished file with 1 demonstrations"):
+        convert(source, out)
+    assert RobomimicWriter(out, env_args={}, resume=True).episode_names == ["demo_0"]
 
 
 @pytest.mark.parametrize("out", ["copy.hdf5", "lerobot"])

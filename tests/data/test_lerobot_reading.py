@@ -20,7 +20,7 @@ from raw_lerobot import (
     write_zarr,
 )
 
-from beacon.data import EpisodeSet, ObservationMapping, Windows
+from beacon.data import DataWarning, EpisodeSet, ObservationMapping, Windows
 from beacon.data.formats import FORMATS, open_dataset
 from beacon.data.formats.base import ReadOptions
 from beacon.data.formats.lerobot_contents import numpy_name
@@ -160,7 +160,8 @@ def test_incomplete_datasets_are_named_and_can_be_skipped(tmp_path: Path) -> Non
     with open_dataset(root, ReadOptions(skip_incomplete=True)) as reader:
         assert reader.episode_names == ["episode_0", "episode_2"]
         assert any("left out" in p.text and "episode_1" in p.text for p in reader.problems())
-    loaded = EpisodeSet.load(root, options=ReadOptions(skip_incomplete=True))
+    with pytest.warns(DataWarning, match="left out, incomplete or without steps: episode_1"):
+        loaded = EpisodeSet.load(root, options=ReadOptions(skip_incomplete=True))
     assert loaded.lengths.tolist() == [7, 6]
 
 

@@ -14,6 +14,9 @@ from tiny_runs import tiny_config
 
 import beacon
 from beacon import load_policy
+from beacon.data import open_dataset
+from beacon.data.formats.base import Fit
+from beacon.data.images import fit_images
 from beacon.errors import UserError
 from beacon.serving import Limits
 from beacon.serving.protocol import describe_policy
@@ -45,6 +48,30 @@ def test_a_policy_knows_what_its_actions_are_called(target: Path, tmp_path: Path
     # Where the data do not say, they are numbered.
     train(tiny_config("target-only", None, target), tmp_path / "other")
     assert load_policy(tmp_path / "other").action_names == ("actions.0", "actions.1", "actions.2")
+
+
+@pytest.mark.parametrize("fit", ["stretch", "pad", "crop"])
+def test_pictures_of_the_robot_get_the_shape_that_the_card_gave_those_of_the_data(
+    fit: Fit, target: Path, tmp_path: Path
+) -> None:
+    card = tmp_path / "card.yaml"
+    card.write_text(f"path: {target}\nimage_size: [24, 36]\nimage_fit: {fit}\n")
+    train(tiny_config("target-only", None, card), tmp_path / "run")
+    policy = load_policy(tmp_path / "run")
+    assert policy.deployment.image_fit == fit and policy.spec.cameras == {"agentview_image": (24, 36, 3)}
+    metadata = describe_policy(policy, seed=0, limits=Limits())
+    assert metadata["observation"]["agentview_image"]["fit"] == fit
+    with open_dataset(target) as data:
+        picture = data.read(data.episode_names[0], "obs/agentview_image")[:1]
+    assert picture.shape[1] == picture.shape[2]
+    seen = {}
+    for name, image in {"raw": picture, "card": fit_images(picture, (24, 36), fit)}.items():
+        policy.reset(0)
+        seen[name] = policy.act({"agentview_image": image[0], "robot0_eef_pos": np.zeros(3)})
+    np.testing.assert_allclose(seen["raw"], seen["card"], atol=0.05)  # rounding of the pictures
+    ours = policy.prepare({"agentview_image": picture[0], "robot0_eef_pos": np.zeros(3)})[0]
+    theirs = fit_images(picture, (24, 36), fit)[0].astype(int)
+    assert np.abs(ours.images["agentview_image"][0, -1].numpy().astype(int) - theirs).max() <= 1
 
 
 def test_averages_that_are_nan_do_not_resume(source: Path, target: Path, tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def _every_name(record: DomainRecord) -> tuple[str, ...]:
 
     if not Path(record.file).exists():
         return record.demos
-    with open_dataset(record.file) as reader:
+    with open_dataset(record.file, record.read_options) as reader:
         return (*record.demos, *reader.episode_names)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import yaml
 
 from beacon.data.errors import printable
+from beacon.data.formats.base import Fit
 from beacon.data.resampling import Resample
 from beacon.data.rotations import Frame, RotationForm
 from beacon.errors import UserError
@@ -17,7 +18,6 @@ from beacon.plain import from_plain, to_plain
 
 SUFFIXES = (".yaml", ".yml")
 LARGEST = 1 << 20  # bytes
-Fit = Literal["stretch", "pad", "crop"]
 Numbers = float | tuple[float, ...]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from beacon.data.card import SUFFIXES, Card, Fit, Numbers, read_card
+from beacon.data.card import SUFFIXES, Card, Numbers, read_card
 from beacon.data.card_actions import CardActions, check_numbers, join, selected_names
 from beacon.data.card_episodes import choose_episodes
 from beacon.data.errors import listing, printable
@@ -19,6 +19,7 @@ from beacon.data.formats.base import (
     OBSERVATION,
     ArrayInfo,
     DatasetReader,
+    Fit,
     Format,
     Problem,
     ReadOptions,
@@ -70,7 +71,8 @@ class CardReader(DatasetReader):
         inner, card = self._inner, self.card
         self.format_name = f"{inner.format_name}, by a card"
         self.env_args = inner.env_args
-        self.episode_names = choose_episodes(inner, card.episodes)
+        self.image_fit = inner.image_fit if card.height_width is None else card.image_fit
+        self.episode_names, self.left_out = choose_episodes(inner, card.episodes), inner.left_out
         chosen = set(self.episode_names)
         masks = {key: [n for n in names if n in chosen] for key, names in inner.masks.items()}
         self.masks = {key: names for key, names in masks.items() if names}
@@ -234,6 +236,9 @@ class CardReader(DatasetReader):
 
     def attributes(self, episode: str) -> dict[str, Any]:
         return self._inner.attributes(episode)
+
+    def rate_fault(self, recorded: float | None = None) -> str | None:
+        return self._inner.rate_fault(recorded or self.card.recorded_fps)
 
     def problems(self) -> list[Problem]:
         chosen = {None, *self.episode_names}

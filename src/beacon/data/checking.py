@@ -99,6 +99,8 @@ def _check_dataset(reader: DatasetReader) -> tuple[list[Problem], _Look]:
     if not reader.episode_names:
         return [Problem("error", "holds no demonstrations")], _Look({}, None, {})
     problems = reader.problems()
+    if (fault := reader.rate_fault()) is not None:
+        problems.append(Problem("error", fault))
     headers = {}
     for episode in reader.episode_names:
         try:

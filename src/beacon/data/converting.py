@@ -55,6 +55,8 @@ def convert(source: str | Path, out: str | Path, options: ConvertOptions | None 
     with open_dataset(source, ReadOptions(options.skip_incomplete)) as reader:
         if out.exists() and source.exists() and out.samefile(reader.path):
             raise UserError(f"{out}: a dataset cannot replace the one it is made from")
+        if (fault := reader.rate_fault(options.fps)) is not None:
+            raise UserError(f"{source}: {fault}")
         names = select_episodes(reader, options.mask, None)
         if options.decisions is not None:
             decided = read_decisions(options.decisions)
@@ -132,6 +134,11 @@ def _episode(name: str, arrays: dict[str, Any], attributes: Mapping[str, Any]) -
     actions = arrays.pop(ACTIONS)
     if np.ndim(actions) != 2 or 0 in actions.shape or actions.dtype.kind not in "biuf":
         raise UserError(f"{name}: actions are {actions.dtype} of shape {actions.shape}, not numbers (T, A)")
+    if actions.dtype.kind == "f" and not np.isfinite(actions).all():
+        step, dimension = np.argwhere(~np.isfinite(actions))[0]
+        raise UserError(
+            f"{name}: 'actions' holds {actions[step, dimension]} at step {step}, dimension {dimension}"
+        )
     obs = {n.removeprefix(OBSERVATION): arrays.pop(n) for n in list(arrays) if n.startswith(OBSERVATION)}
     steps = len(actions)
     for key, values in obs.items():

@@ -26,6 +26,11 @@ class Choice:
     attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name -> more to note
     options: ReadOptions | None = None  # how it is opened where the datasets have different control rates
 
+    @property
+    def as_recorded(self) -> ReadOptions:
+        """How it is opened to keep the rate of the recording."""
+        return replace(self.options or ReadOptions(), fps=None)
+
 
 def curate(
     out: Path,
@@ -51,7 +56,7 @@ def curate(
     if not kept:
         raise UserError(f"{out}: no demonstration was chosen")
     with ExitStack() as opened:
-        readers = [opened.enter_context(open_dataset(choice.file)) for choice in kept]
+        readers = [opened.enter_context(open_dataset(choice.file, choice.as_recorded)) for choice in kept]
         for reader, choice in zip(readers, kept, strict=True):
             unknown = sorted(set(choice.names) - set(reader.episode_names))
             if unknown:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from beacon.data.formats.base import ReadOptions
+from beacon.data.formats.base import Fit, ReadOptions
 from beacon.data.mapping import ObservationMapping
 from beacon.errors import UserError
 
@@ -51,6 +51,8 @@ class EpisodeSet:
     fps: float | None = None  # control steps a second; None: the dataset does not say
     action_names: tuple[str, ...] = ()  # of the dimensions of actions; (): the dataset does not say
     brought_to: float | None = None  # the target's rate, where the dataset was brought to it and says none
+    image_fit: Fit = "stretch"  # how pictures got their shape, where one did
+    skip_incomplete: bool = False  # whether episodes whose files are missing were to be left out
 
     @classmethod
     def load(

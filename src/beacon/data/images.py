@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from beacon.data.formats.base import ArrayInfo
+from beacon.data.formats.base import ArrayInfo, Fit
 
 CHANNELS = (1, 3, 4)
+Box = tuple[int, int, int, int]  # top, left, height, width
 # Arrays shaped like pictures that are not what a camera sees; used only when asked for by name.
 _NOT_APPEARANCE = ("depth", "segmentation")
 
@@ -52,9 +53,7 @@ def resize(frames: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8
     return out
 
 
-def fit_images(
-    frames: NDArray[np.uint8], size: tuple[int, int], fit: Literal["stretch", "pad", "crop"]
-) -> NDArray[np.uint8]:
+def fit_images(frames: NDArray[np.uint8], size: tuple[int, int], fit: Fit) -> NDArray[np.uint8]:
     """Bring (T, H, W, C) to (T, *size, C).
 
     Args:
@@ -64,23 +63,36 @@ def fit_images(
             off what is too much at the sides.
     """
     height, width = frames.shape[1:3]
-    if fit == "stretch" or height * size[1] == width * size[0]:
-        return resize(frames, size)
-    scales = (size[0] / height, size[1] / width)
-    if fit == "crop":
-        scale = max(scales)
-        keep = (
-            max(1, min(height, round(size[0] / scale))),
-            max(1, min(width, round(size[1] / scale))),
-        )
-        top, left = (height - keep[0]) // 2, (width - keep[1]) // 2
-        return resize(np.ascontiguousarray(frames[:, top : top + keep[0], left : left + keep[1]]), size)
-    scale = min(scales)
-    inner = (max(1, min(size[0], round(height * scale))), max(1, min(size[1], round(width * scale))))
+    (top, left, tall, wide), (inner_top, inner_left, *inner) = fitting((height, width), size, fit)
+    part = frames[:, top : top + tall, left : left + wide]
+    small = resize(part if part.shape == frames.shape else np.ascontiguousarray(part), (inner[0], inner[1]))
+    if (inner[0], inner[1]) == size:
+        return small
     out: NDArray[np.uint8] = np.zeros((len(frames), *size, frames.shape[3]), np.uint8)
-    top, left = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
-    out[:, top : top + inner[0], left : left + inner[1]] = resize(frames, inner)
+    out[:, inner_top : inner_top + inner[0], inner_left : inner_left + inner[1]] = small
     return out
+
+
+def fitting(shape: tuple[int, int], size: tuple[int, int], fit: Fit) -> tuple[Box, Box]:
+    """Which part of a picture is used, and where it goes in one of another size: (top, left, height, width).
+
+    Args:
+        shape: height and width of the picture.
+        size: height and width that it gets.
+        fit: see `fit_images`.
+    """
+    (height, width), (new_height, new_width) = shape, size
+    whole, everywhere = (0, 0, height, width), (0, 0, new_height, new_width)
+    if fit == "stretch" or height * new_width == width * new_height:
+        return whole, everywhere
+    scales = (new_height / height, new_width / width)
+    if fit == "crop":
+        tall = max(1, min(height, round(new_height / max(scales))))
+        wide = max(1, min(width, round(new_width / max(scales))))
+        return ((height - tall) // 2, (width - wide) // 2, tall, wide), everywhere
+    tall = max(1, min(new_height, round(height * min(scales))))
+    wide = max(1, min(new_width, round(width * min(scales))))
+    return whole, ((new_height - tall) // 2, (new_width - wide) // 2, tall, wide)
 
 
 def to_picture(frame: NDArray[np.uint8]) -> Image.Image:

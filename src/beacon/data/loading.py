@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.data.episodes import EpisodeSet
-from beacon.data.errors import listing
+from beacon.data.errors import DataWarning, listing
 from beacon.data.filling import CameraRoom, check_length, fill
 from beacon.data.formats.base import ACTIONS, OBSERVATION, ArrayInfo, DatasetReader, ReadOptions
 from beacon.data.images import image_fault, looks_like_camera
@@ -110,6 +111,11 @@ def load_episodes(
     """See :meth:`EpisodeSet.load`."""
     path = domain_paths(domain)[0]
     with open_domain(domain, options) as reader, ExitStack() as cleanup:
+        if (fault := reader.rate_fault()) is not None:
+            raise UserError(f"{reader.path}: {fault}")
+        if reader.left_out:
+            text = f"{reader.path}: left out, incomplete or without steps: {listing(reader.left_out, 6)}"
+            warnings.warn(text, DataWarning, stacklevel=3)
         episodes = select_episodes(reader, mask, limit)
         chosen = choose_keys(reader, episodes[0], mapping)
         lengths = _measure(reader, episodes)
@@ -164,6 +170,8 @@ def load_episodes(
             image_starts=np.cumsum(lengths) - lengths,
             fps=reader.fps,
             action_names=tuple(reader.dimension_names(ACTIONS) or ()),
+            image_fit=reader.image_fit,
+            skip_incomplete=options is not None and options.skip_incomplete,
         )
 
 

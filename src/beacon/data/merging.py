@@ -57,6 +57,7 @@ class MergedReader(DatasetReader):
         self.path = readers[0].path
         self.format_name = " and ".join(dict.fromkeys(reader.format_name for reader in readers))
         self.env_args = readers[0].env_args
+        self.image_fit = readers[0].image_fit
         rates = {reader.fps for reader in readers if reader.fps is not None}
         if len(rates) > 1:
             each = ", ".join(f"{reader.path.name} {reader.fps:g} Hz" for reader in readers if reader.fps)
@@ -73,6 +74,11 @@ class MergedReader(DatasetReader):
             for name in reader.episode_names
         }
         self.episode_names = list(self._places)
+        self.left_out = tuple(
+            f"{label}/{name}"
+            for label, reader in zip(labels, readers, strict=True)
+            for name in reader.left_out
+        )
         masks: dict[str, list[str]] = {}
         for label, reader in zip(labels, self._readers, strict=True):
             for key, names in reader.masks.items():
@@ -124,6 +130,10 @@ class MergedReader(DatasetReader):
 
     def identity(self) -> list[Any]:
         return [reader.identity() for reader in self._readers]
+
+    def rate_fault(self, recorded: float | None = None) -> str | None:
+        faults = (reader.rate_fault(recorded) for reader in self._readers)
+        return next((fault for fault in faults if fault is not None), None)
 
     def problems(self) -> list[Problem]:
         return [problem for reader in self._readers for problem in reader.problems()]

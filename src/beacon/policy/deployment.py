@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from beacon.data.formats.base import Fit
 from beacon.errors import UserError
+from beacon.plain import OMIT_DEFAULT
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class DeploymentInfo:
     control_rate: float | None = None
     # A name for every value of an action; empty: the data do not say.
     action_names: tuple[str, ...] = ()
+    # How a picture of another shape gets the policy's, as the card of the target said.
+    image_fit: Fit = field(default="stretch", metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         if self.control_rate is not None and not (self.control_rate > 0 and math.isfinite(self.control_rate)):

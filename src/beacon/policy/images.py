@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from beacon.data.formats.base import Fit
+from beacon.data.images import fitting
 from beacon.devices import upload
 from beacon.randomness import Share, drawn_rows
 
@@ -56,3 +58,21 @@ def resize(images: Tensor, size: tuple[int, int]) -> Tensor:
     planes = images.permute(0, 3, 1, 2).float()
     planes = F.interpolate(planes, size, mode="bilinear", antialias=True, align_corners=False)
     return planes.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1)
+
+
+def fit_images(images: Tensor, size: tuple[int, int], fit: Fit) -> Tensor:
+    """Bring uint8 (N, H, W, C) to (N, h, w, C), as a dataset card says it.
+
+    Args:
+        images: pictures.
+        size: height and width that they get.
+        fit: stretch, pad or crop, see `beacon.data.images.fit_images`.
+    """
+    height, width = images.shape[1:3]
+    (top, left, tall, wide), (inner_top, inner_left, *inner) = fitting((height, width), size, fit)
+    small = resize(images[:, top : top + tall, left : left + wide], (inner[0], inner[1]))
+    if (inner[0], inner[1]) == size:
+        return small
+    out = images.new_zeros((len(images), *size, images.shape[3]))
+    out[:, inner_top : inner_top + inner[0], inner_left : inner_left + inner[1]] = small
+    return out

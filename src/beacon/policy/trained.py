@@ -16,7 +16,7 @@ from beacon.errors import RunError, UserError
 from beacon.policy.config import ObservationSpec
 from beacon.policy.deployment import DeploymentInfo
 from beacon.policy.diffusion import DiffusionPolicy, SamplingPlan
-from beacon.policy.images import resize
+from beacon.policy.images import fit_images
 from beacon.policy.observations import Axes, PolicyInput, last_steps, read_observation
 
 Precision = Literal["float32", "bfloat16"]
@@ -243,7 +243,7 @@ class TrainedPolicy:
     def _image(self, name: str, array: NDArray[Any]) -> Tensor:
         height, width, channels = self.spec.cameras[name]
         images = last_steps(array, self.obs_steps)
-        resized = resize(images.flatten(0, 1), (height, width))
+        resized = fit_images(images.flatten(0, 1), (height, width), self.deployment.image_fit)
         return resized.reshape(*images.shape[:2], height, width, channels).to(self.policy.device)
 
     def _proprio(self, name: str, array: NDArray[Any]) -> Tensor:

@@ -33,10 +33,13 @@ class DomainRecord:
     # The target's control rate, where the dataset was brought to it and does not say so itself.
     fps: float | None = field(default=None, metadata=OMIT_DEFAULT)
 
+    # Whether episodes whose files are missing were to be left out.
+    skip_incomplete: bool = field(default=False, metadata=OMIT_DEFAULT)
+
     @property
     def read_options(self) -> ReadOptions:
         """How the dataset is opened to be what the run was trained on."""
-        return ReadOptions(fps=self.fps)
+        return ReadOptions(self.skip_incomplete, self.fps)
 
     @classmethod
     def of(cls, episodes: EpisodeSet, *, is_target: bool) -> DomainRecord:
@@ -58,6 +61,7 @@ class DomainRecord:
             frames=frames.hexdigest(),
             is_target=is_target,
             fps=episodes.brought_to,
+            skip_incomplete=episodes.skip_incomplete,
         )
 
     def difference(self, other: DomainRecord) -> str | None:

@@ -76,6 +76,7 @@ def describe_policy(policy: TrainedPolicy, *, seed: int, limits: Limits) -> dict
             "shape": list(spec.cameras[name]) if image else [spec.proprio[name]],
             "dtype": "uint8" if image else "float32",
             "kind": "image" if image else "proprioception",
+            **({"fit": deployment.image_fit} if image else {}),  # of pictures of another shape
             "also_called": deployment.data_names(name)[1:],
         }
     return {

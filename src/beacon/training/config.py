@@ -56,6 +56,8 @@ class DataOptions:
     statistics: Literal["pooled", "target", "per-domain"] = "pooled"
     # Take this quantile and its opposite for the range instead of the extremes, for example 0.01.
     quantile: Annotated[float | None, Range(0, 0.5, above=True)] = None
+    # Leave out episodes of LeRobot folders whose files are missing.
+    skip_incomplete: bool = field(default=False, metadata=OMIT_DEFAULT)
     # Images beyond this many GiB are memory-mapped; default: half of the free memory.
     memory_limit: Annotated[float | None, Range(0, 1e9)] = None
     # What --decisions F said of these data when the run was started.

@@ -75,6 +75,7 @@ def load_training_sets(options: DataOptions) -> list[EpisodeSet]:
         masks=masks,
         limits=limits,
         memory_limit_bytes=memory,
+        options=ReadOptions(options.skip_incomplete),
         target=None if options.target is None else len(paths) - 1,
     )
     sets = [without_dropped(episodes, options.decisions) for episodes in sets]
@@ -142,13 +143,18 @@ def load_validation_set(path: Path, options: DataOptions, like: EpisodeSet) -> E
     mapping = replace(_mapping(options), cameras=tuple(like.images), proprio=tuple(like.proprio))
     share = validation_share(path)
     if share is None:
-        loaded = EpisodeSet.load(path, mapping=mapping, options=ReadOptions(fps=like.fps))
+        read = ReadOptions(options.skip_incomplete, like.fps)
+        loaded = EpisodeSet.load(path, mapping=mapping, options=read)
         held_out = without_dropped(loaded, options.decisions)
     elif options.target is None:
         raise UserError(f"--validation {share:g}: a share of the target's demonstrations; say --target FILE")
     else:
         target = EpisodeSet.load(
-            options.target, mapping=mapping, mask=options.target_mask, limit=options.target_demos
+            options.target,
+            mapping=mapping,
+            mask=options.target_mask,
+            limit=options.target_demos,
+            options=ReadOptions(options.skip_incomplete),
         )
         held_out = hold_out(without_dropped(target, options.decisions), share)[1]
     if observation_spec(held_out) != observation_spec(like):
@@ -169,7 +175,8 @@ def observation_spec(episodes: EpisodeSet) -> ObservationSpec:
 
 def deployment_info(options: DataOptions, target: EpisodeSet) -> DeploymentInfo:
     """What the policy's checkpoint says of names and control rate in the data."""
-    return DeploymentInfo(parse_rename(options.rename), target.fps, target.action_names)
+    rename = parse_rename(options.rename)
+    return DeploymentInfo(rename, target.fps, target.action_names, target.image_fit)
 
 
 def _mapping(options: DataOptions) -> ObservationMapping:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from beacon.data.episodes import Episode
 
 Severity = Literal["error", "warning"]
+Fit = Literal["stretch", "pad", "crop"]  # how a picture gets another shape
 
 ACTIONS = "actions"
 OBSERVATION = "obs/"  # in front of every observation key, as in robomimic's layout
@@ -85,6 +86,8 @@ class DatasetReader(ABC):
     env_args: dict[str, Any]  # how to rebuild the environment; empty when the dataset does not say
     fps: float | None = None  # control steps a second; None when the dataset does not say
     proprio_keys: tuple[str, ...] = ()  # observations that are proprioception for sure
+    image_fit: Fit = "stretch"  # how pictures got their shape, where one did
+    left_out: tuple[str, ...] = ()  # episodes that are not read, because they are incomplete or empty
 
     @abstractmethod
     def arrays(self, episode: str) -> dict[str, ArrayInfo]:
@@ -161,6 +164,14 @@ class DatasetReader(ABC):
     def problems(self) -> list[Problem]:
         """What is wrong in ways that only this format can be wrong."""
         return []
+
+    def rate_fault(self, recorded: float | None = None) -> str | None:
+        """Why ``fps`` cannot be the rate of the recording; None where nothing speaks against it.
+
+        Args:
+            recorded: the rate in the user's own words, where there is one: then ``fps`` need not be right.
+        """
+        return None
 
     def dimension_names(self, name: str) -> list[str] | None:
         """What the dimensions of a vector are called; None where the dataset does not say."""

@@ -38,6 +38,7 @@ from beacon.data.formats.lerobot_metadata import (
     read_metadata,
 )
 from beacon.data.formats.lerobot_pictures import embedded_pictures
+from beacon.data.formats.lerobot_problems import find_problems, wrong_rate
 from beacon.data.formats.video import OpenVideos
 from beacon.data.images import resize
 from beacon.errors import UserError
@@ -62,9 +63,7 @@ def create_writer(path: Path, options: WriteOptions) -> DatasetWriter:
     return LeRobotWriter(path, options)
 
 
-FORMAT = Format(
-    "LeRobot v2 and v3 (a folder)", probe, open_reader, lambda path: path.suffix == "", create_writer
-)
+FORMAT = Format("LeRobot (a folder)", probe, open_reader, lambda path: path.suffix == "", create_writer)
 
 
 class LeRobotReader(DatasetReader):
@@ -83,6 +82,7 @@ class LeRobotReader(DatasetReader):
         skip = (options or ReadOptions()).skip_incomplete
         self._episodes = {e.name: e for e in complete_episodes(path, self.meta, skip=skip)}
         self.episode_names = list(self._episodes)
+        self.left_out = tuple(e.name for e in self.meta.episodes if e.name not in self._episodes)
         self._extra = read_extra(path)
         self.masks = episode_masks(self.meta, self.entries, self._extra)
         self._names = array_names(self.meta.features)
@@ -214,9 +214,10 @@ class LeRobotReader(DatasetReader):
         return [str(self.path.resolve()), [(name, s.st_size, s.st_mtime_ns) for name, s in stats]]
 
     def problems(self) -> list[Problem]:
-        from beacon.data.formats.lerobot_problems import find_problems
-
         return find_problems(self)
+
+    def rate_fault(self, recorded: float | None = None) -> str | None:
+        return wrong_rate(self, recorded)
 
     @property
     def entries(self) -> list[EpisodeEntry]:

@@ -41,7 +41,7 @@ def complete_episodes(path: Path, meta: Metadata, *, skip: bool) -> list[Episode
         raise UserError(
             f"{path} is incomplete: {len(broken)} of {len(faults)} episodes lack a file; "
             f"{name}: {fault}; "
-            "get what is missing, or leave such episodes out: --skip-incomplete, "
+            "get what is missing, or leave such episodes out: --skip-incomplete (data, train), "
             "or skip_incomplete: true in a card"
         )
     whole = [entry for entry in meta.episodes if entry.name not in broken and entry.length > 0]

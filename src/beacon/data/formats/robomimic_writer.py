@@ -23,6 +23,7 @@ from beacon.errors import RunError, UserError
 from beacon.files import replacing, sync, write_bytes, writing
 
 _HEADER = "header.json"
+_AT_ONCE = "at_once"  # in the header: what was gathered is of no use to anybody if the writer dies
 
 
 class RobomimicWriter(DatasetWriter):
@@ -48,12 +49,16 @@ class RobomimicWriter(DatasetWriter):
         compression: int | None = 1,  # gzip level for images; None: stored as they are
         resume: bool = False,
         overwrite: bool = False,  # replace a finished file, and throw away an unfinished one
+        at_once: bool = False,  # nothing is kept to be resumed: not here, nor of an earlier such writer
     ) -> None:
         self.path = Path(path)
         self.partial = self.path.with_name(self.path.name + ".partial")
         self.masks: dict[str, list[str]] = {}
         self._compression = compression
-        self._header = {"env_args": dict(env_args), "attributes": dict(attributes or {})}
+        self._header: dict[str, Any] = {"env_args": dict(env_args), "attributes": dict(attributes or {})}
+        self._at_once = at_once
+        if at_once:
+            self._header[_AT_ONCE] = True
         self._lock = WriteLock(self.path, self.partial)
         if self.path.exists() and not overwrite:
             raise UserError(f"{self.path} exists already; choose another name or allow overwriting it")
@@ -72,7 +77,7 @@ class RobomimicWriter(DatasetWriter):
             self._lock.take()
             if not self._finished():
                 header.unlink(missing_ok=True)  # nothing was written, so nothing is bound to its settings
-            elif not resume and not overwrite:
+            elif not resume and not overwrite and not self._left_behind(header):
                 raise UserError(
                     f"{self.path}: an unfinished file with {len(self._finished())} demonstrations is in "
                     f"{self.partial}; resume it, or delete that folder to start over"
@@ -91,6 +96,13 @@ class RobomimicWriter(DatasetWriter):
         else:
             write_bytes(header, json.dumps(self._header, indent=2).encode())
         self._names = {name: None for name in self._finished()}
+
+    def _left_behind(self, header: Path) -> bool:
+        """Whether what is there is of a writer that died and meant to keep nothing."""
+        try:
+            return self._at_once and bool(json.loads(header.read_text()).get(_AT_ONCE))
+        except (OSError, ValueError, AttributeError):
+            return False
 
     @property
     def episode_names(self) -> list[str]:
@@ -203,10 +215,14 @@ class RobomimicWriter(DatasetWriter):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        finished = False
         try:
             if kind is None:
                 self.finish()
+                finished = True
         finally:
+            if self._at_once and not finished:
+                shutil.rmtree(self.partial, ignore_errors=True)
             self._lock.release()
 
 
