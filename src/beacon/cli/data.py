@@ -205,7 +205,7 @@ def _check(options: Check) -> int:
     from beacon.data.checking import CheckOptions, check_files
 
     if not options.files:
-        raise UserError("beacon data check: name at least one dataset")
+        raise UserError("beacon data check: name at least one dataset; see beacon data check --help")
     check_options = CheckOptions(_mapping(options), options.skip_incomplete, options.validation)
     findings = check_files(options.files, check_options)
     if options.json:
