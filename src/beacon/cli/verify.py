@@ -47,12 +47,12 @@ def main(arguments: list[str]) -> int:
     if not Run(options.run).exists:
         raise UserError(f"{options.run} is not a run: it has no config.yaml")
     with frame_progress():
-        found = dict(_checks(options.run))
-    problems = sum(map(len, found.values()))
+        checks = dict(_checks(options.run))
+    problems = sum(map(len, checks.values()))
     if options.json:
-        print_json({"run": options.run, "fits": not problems, "complaints": found})
+        print_json({"run": options.run, "fits": not problems, "complaints": checks})
         return 1 if problems else 0
-    for name, complaints in found.items():
+    for name, complaints in checks.items():
         print(f"{name}: {'fits' if not complaints else ''}")
         for problem in complaints:
             print(f"  {problem}")
