@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from beacon.cli import parts
 from beacon.cli.early_looks import early_looks
 from beacon.cli.messages import print_json
-from beacon.cli.plain_lines import in_words
 from beacon.cli.train_help import short_help
 from beacon.cli.train_options import (
     Choices,
@@ -32,6 +31,7 @@ from beacon.cli.train_progress import progress
 from beacon.errors import RunError, UserError
 from beacon.methods import METHODS
 from beacon.plain import to_plain
+from beacon.progress_display import in_words
 
 if TYPE_CHECKING:
     from beacon.training.config import TrainConfig

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from beacon.cli.messages import shown_messages
-from beacon.cli.plain_lines import PlainLines, in_words
 from beacon.progress import listening
+from beacon.progress_display import PlainLines, in_words
 
 if TYPE_CHECKING:
     from beacon.training.config import TrainConfig

@@ -11,9 +11,9 @@ from typing import Annotated
 import tyro
 
 from beacon.cli import parsing
-from beacon.cli.frame_progress import frame_progress
 from beacon.cli.messages import print_json
 from beacon.errors import UserError
+from beacon.progress_display import shown_progress
 
 DESCRIPTION = """Check a run folder: configuration, checksums of its checkpoints, hashes of its data, weights.
 
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
     if not Run(options.run).exists:
         raise UserError(f"{options.run} is not a run: it has no config.yaml")
-    with frame_progress():
+    with shown_progress():
         checks = dict(_checks(options.run))
     problems = sum(map(len, checks.values()))
     if options.json:
