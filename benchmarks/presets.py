@@ -16,9 +16,9 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from beacon.cli.plain_lines import in_words
 from beacon.methods import DEFAULT_METHOD, METHODS
 from beacon.plain import changed
+from beacon.progress_display import in_words
 from beacon.suites.presets import PRESETS as SUITES
 from beacon.training.config import TrainConfig, preset_config, preset_data
 from beacon.training.rehearsal import rehearse

@@ -24,6 +24,6 @@ def on_page_markdown(markdown: str, page: Any, **others: Any) -> str:
         if path.startswith("docs/"):
             return link[0]
         text = link[1].strip("`")
-        return f"`{path}`" if path.endswith(text) else f"{link[1]} (`{path}`)"
+        return f"`{path}`" if path.endswith(text.rstrip("/")) else f"{link[1]} (`{path}`)"
 
     return LINK.sub(plain, markdown)

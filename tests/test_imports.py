@@ -26,6 +26,7 @@ LEVELS = (
         "plain",
         "processes",
         "progress",
+        "progress_display",
         "randomness",
         "ranges",
         "registry",

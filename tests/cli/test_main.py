@@ -124,6 +124,7 @@ def test_warnings_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "near"),
     [
         (["trian"], "train"),
+        (["--verison"], "--version"),
         (["suite", "rnu"], "run"),
         (["data", "inspct"], "inspect"),
         (["train", "--method", "beacn", "--out", "x"], "beacon"),
@@ -139,6 +140,8 @@ def test_the_nearest_name_is_offered(words: list[str], near: str, capsys: pytest
 def test_the_command_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["weights"]) == 2
     assert capsys.readouterr().err == "beacon: RUN is missing; see beacon weights --help\n"
+    assert main(["export"]) == 2
+    assert capsys.readouterr().err == "beacon: RUN, OUT are missing; see beacon export --help\n"
     assert main(["data", "check"]) == 2
     assert capsys.readouterr().err.startswith("beacon: name at least one dataset")
 

@@ -81,14 +81,14 @@ def test_help_has_the_choices_and_the_options_of_the_chosen(capsys: pytest.Captu
     with pytest.raises(SystemExit):
         parsed("--help")
     out = capsys.readouterr().out
-    assert "--distance NAME         one of nearest, constant; now nearest" in out
-    assert "--distance.metric NAME  one of euclidean, minkowski; now euclidean" in out
-    assert "--checks [NAME ...]     any of speed, still, or none; now speed" in out
+    assert "--distance NAME         one of nearest, constant; chosen: nearest" in out
+    assert "--distance.metric NAME  one of euclidean, minkowski; chosen: euclidean" in out
+    assert "--checks [NAME ...]     any of speed, still, or none; chosen: speed" in out
     assert "--distance.k INT" in out and "Neighbours to ask." in out and "--distance.value" not in out
     with pytest.raises(SystemExit):
         parsed("--distance constant --checks --help")
     out = capsys.readouterr().out
-    assert "now constant" in out and "now none" in out
+    assert "chosen: constant" in out and "chosen: none" in out
     assert "--distance.value FLOAT" in out and "--distance.k" not in out and "--checks.0" not in out
 
 

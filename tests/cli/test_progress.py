@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from demonstrations import make_dataset
+from tiny_runs import tiny_config
 
-from beacon.cli.frame_progress import frame_progress
 from beacon.cli.main import main
-from beacon.cli.plain_lines import PlainLines
 from beacon.progress import each, listening, tell
+from beacon.progress_display import PlainLines, shown_progress
+from beacon.training import train
 
 
 class Clock:
@@ -50,7 +51,7 @@ def test_lines_come_after_two_seconds_with_the_time_left(capsys: pytest.CaptureF
 def test_commands_that_read_demonstrations_tell_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("beacon.cli.plain_lines.PATIENCE", -1.0)
+    monkeypatch.setattr("beacon.progress_display.PATIENCE", -1.0)
     data = make_dataset(tmp_path / "sim.hdf5", 4, steps=5, seed=1)
     for words, says in (
         (["data", "inspect", str(data)], "reading sim.hdf5: 50%"),
@@ -62,6 +63,21 @@ def test_commands_that_read_demonstrations_tell_of_it(
 
 
 def test_short_work_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with frame_progress() as advance:
+    with shown_progress() as advance:
         advance("reading", 1, 2)
     assert capsys.readouterr().err == ""
+
+
+def test_training_in_a_program_shows_the_time_left(
+    source: Path,
+    target: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("beacon.progress_display.PATIENCE", -1.0)
+    config = tiny_config("cotrain", source, target)
+    with shown_progress():
+        train(config, tmp_path / "run")
+    shown = capsys.readouterr().err
+    assert "training cotrain: 50%, " in shown and " left" in shown

@@ -167,7 +167,9 @@ def test_resume_with_another_configuration(refused: Refuse, run: Path, source: P
     assert "another configuration" in refused(*data, "--alpha", "0.4", "--method", "beacon")
     assert "another configuration (method: beacon and cotrain" in refused(*data, "--method", "cotrain")
     # With --out alone, only how it is run may be said anew.
-    assert "there is no option --alpha" in refused("--resume", "--alpha", "0.4")
+    assert "there is no option --alpha of a resumed run" in refused("--resume", "--alpha", "0.4")
+    assert "start a new run with another --out" in refused("--resume", "--steps", "8")
+    assert "there is no option --thread; did you mean --threads?" in refused("--resume", "--thread", "8")
 
 
 def test_resume_with_other_data(source: Path, target: Path, tmp_path: Path, refused: Refuse) -> None:
@@ -313,7 +315,7 @@ def test_a_limit_on_file_sizes(run: Path, finished: Path) -> None:
     ("arguments", "says"),
     [
         (["--alpah", "0.3"], "there is no option --alpah; did you mean --alpha? see beacon train --help"),
-        (["--ratio", "0.4"], "(--ratio is an option of cotrain"),
+        (["--ratio", "0.4"], "--ratio is no option of --method beacon; it is one of cotrain, mmd"),
         (["--method", "cotrain", "--ratio", "1.5"], "--ratio 1.5: must be"),
         (["--method", "cotrain", "--ratio", "half"], "--ratio half: a number or natural, auto"),
         (

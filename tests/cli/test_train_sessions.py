@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import re
 import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -67,9 +73,51 @@ def test_an_interrupt_says_how_to_go_on(source: Path, target: Path, tmp_path: Pa
     process.send_signal(signal.SIGINT)
     _, error = process.communicate()
     assert process.returncode == 130
-    assert error == (
-        f"beacon: interrupted; beacon train --resume --out {run} goes on from its last checkpoint\n"
+    (told,) = error.splitlines()
+    command = f"beacon train --resume --out {run}"
+    assert told in (
+        f"beacon: interrupted; no checkpoint was written yet; {command} starts from the first step",
+        f"beacon: interrupted; {command} goes on from its last checkpoint",
     )
+    has_checkpoint = (run / "checkpoints" / "last").exists()
+    assert told.endswith("goes on from its last checkpoint") == has_checkpoint
+
+
+def test_an_interrupt_before_the_run_began_says_so(
+    source: Path,
+    target: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("beacon.training.run.check_loggers", interrupt)  # the first thing that is done
+    arguments = ["--source", str(source), "--target", str(target), *SMALL, "--out", str(tmp_path / "run")]
+    assert main(["train", *arguments]) == 130
+    assert "nothing was written; give the same command again" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_terminal_sees_at_once_what_is_trained(source: Path, target: Path, tmp_path: Path) -> None:
+    arguments = ["train", "--source", source, "--target", target, *SMALL, "--out", tmp_path / "run"]
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-m", "beacon", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
+    process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, env=environment)
+    os.close(end)
+    shown = b""
+    with suppress(OSError):  # the other end is closed
+        while read := os.read(terminal, 4096):
+            shown += read
+    os.close(terminal)
+    assert process.wait() == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode()).replace("\r", "\n").split("\n")
+    lines = [line for line in plain if line.strip()]
+    assert lines[0] == f"method beacon, preset cpu, device cpu: source {source.name}; target {target.name}"
+    steps = [line for line in lines if line.startswith("beacon ")]
+    assert steps and all(re.search(r"\d+/\d+ loss \d\.\d{4}", line) for line in steps)
 
 
 def test_time_left_counts_what_happens_between_epochs() -> None:

@@ -156,7 +156,7 @@ def run_audit(
     for source in sources:
         recordings = read(source)
         if advance is not None:
-            advance(f"checking {source.name}", done, total)
+            advance(f"auditing {source.name}", done, total)
         verdicts.append(
             judge_recordings(
                 recordings,

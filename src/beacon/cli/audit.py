@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from beacon.cli import parsing
-from beacon.cli.frame_progress import frame_progress
 from beacon.cli.set_checks import check_sets
 from beacon.errors import UserError
+from beacon.progress_display import shown_progress
 
 if TYPE_CHECKING:
     from beacon.audit.saved import SavedAudit
@@ -91,7 +91,7 @@ def _audit(options: AuditArguments) -> SavedAudit:
     from beacon.audit.saved import SavedAudit
 
     asked = AuditOptions(false_discovery_rate=options.false_discovery_rate)
-    with frame_progress() as advance:
+    with shown_progress() as advance:
         advance("opening the datasets", 0, 1)
         *sources, target = _load(options)
         result = run_audit(sources, target, asked, advance)

@@ -72,15 +72,15 @@ def main(arguments: list[str]) -> int:
     except SystemExit as stop:  # the help was asked for
         return stop.code if isinstance(stop.code, int) else 0
     from beacon.audit.coverage import CoverageOptions, measure_coverage
-    from beacon.cli.frame_progress import frame_progress
     from beacon.data import ObservationMapping, load_domains, parse_rename
     from beacon.plain import to_plain
+    from beacon.progress_display import shown_progress
 
     asked = CoverageOptions(next=options.next)
     mapping = ObservationMapping(
         options.cameras, options.proprio, parse_rename(options.rename), options.image_size
     )
-    with frame_progress() as advance:
+    with shown_progress() as advance:
         advance("opening the datasets", 0, 1)
         *sources, target = load_domains([*options.source, options.target], mapping=mapping)
         total, done = sum(s.frames for s in [*sources, target]), 0

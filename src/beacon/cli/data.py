@@ -12,9 +12,9 @@ import tyro
 
 from beacon.cli import parsing
 from beacon.cli.data_help import USAGE
-from beacon.cli.frame_progress import frame_progress
 from beacon.cli.messages import print_json
 from beacon.errors import UserError, meant
+from beacon.progress_display import shown_progress
 
 if TYPE_CHECKING:
     from beacon.data.mapping import ObservationMapping
@@ -169,7 +169,7 @@ def main(arguments: list[str]) -> int:
         options = parsing.parse(options_class, rest, prog=prog, description=options_class.__doc__ or "")
     except SystemExit as stop:  # the help was asked for
         return stop.code if isinstance(stop.code, int) else 2
-    with frame_progress():
+    with shown_progress():
         return run(options)
 
 
@@ -205,7 +205,7 @@ def _check(options: Check) -> int:
     from beacon.data.checking import CheckOptions, check_files
 
     if not options.files:
-        raise UserError("beacon data check: name at least one dataset")
+        raise UserError("beacon data check: name at least one dataset; see beacon data check --help")
     check_options = CheckOptions(_mapping(options), options.skip_incomplete, options.validation)
     findings = check_files(options.files, check_options)
     if options.json:

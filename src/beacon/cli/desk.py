@@ -12,8 +12,8 @@ from typing import Annotated
 import tyro
 
 from beacon.cli import parsing
-from beacon.cli.frame_progress import frame_progress
 from beacon.errors import UserError
+from beacon.progress_display import shown_progress
 
 DESCRIPTION = """Look through demonstrations on a page of this machine, and decide about them.
 
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
     from beacon.desk.annotations import Sources, open_collection
 
     sources = Sources(options.paths, options.audit, options.run, options.target)
-    with frame_progress():
+    with shown_progress():
         collection, annotations = open_collection(sources)
     with closing(collection):
         if options.rerun is not None:

@@ -176,7 +176,7 @@ def check_packages() -> Iterator[Finding]:
         absent = [name for name in names if not _version(name)]
         title = extra or "dependencies"
         if not absent:
-            yield Finding(title, "ok", f"{len(names)} packages")
+            yield Finding(title, "ok", f"{len(names)} package{'s' if len(names) > 1 else ''}")
         elif not extra:
             yield Finding(title, "broken", f"no {', '.join(absent)}", f"pip install {DISTRIBUTION}")
         else:

@@ -10,8 +10,8 @@ from typing import Annotated
 import tyro
 
 from beacon.cli import parsing
-from beacon.cli.frame_progress import frame_progress
 from beacon.errors import UserError
+from beacon.progress_display import shown_progress
 
 
 def command(
@@ -90,7 +90,7 @@ def counting_progress(title: str) -> Iterator[Callable[[int, int, int], None]]:
     Args:
         title: what is being done.
     """
-    with frame_progress() as advance:
+    with shown_progress() as advance:
 
         def update(done: int, total: int, failures: int) -> None:
             advance(title + (f" ({failures} failed)" if failures else ""), done, total)

@@ -64,6 +64,11 @@ def main(arguments: list[str]) -> int:
         if reason := path_complaint(word.partition("=")[2] or word):
             return _complain(f"'{printable(word)}': {reason}", 2)
     verb, *rest = arguments
+    if verb.startswith("-"):
+        near = meant(verb, ("--help", "--version"))
+        return _complain(
+            f"there is no option {verb}; {near}usage: beacon VERB [options]; see beacon --help", 2
+        )
     if verb not in VERBS:
         near = meant(verb, VERBS)
         return _complain(f"there is no verb '{verb}'; {near}the verbs are {', '.join(VERBS)}", 2)

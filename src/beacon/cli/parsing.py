@@ -34,12 +34,13 @@ class UnknownOption(UserError):
 
     Args:
         option: as it was written, without its value.
-        advice: what to do.
+        near: the question whether another one was meant, see `beacon.errors.meant`.
+        see: where options are listed.
     """
 
-    def __init__(self, option: str, advice: str) -> None:
-        super().__init__(f"there is no option {option}; {advice}")
-        self.option = option
+    def __init__(self, option: str, near: str, see: str) -> None:
+        super().__init__(f"there is no option {option}; {near}{see}")
+        self.option, self.see = option, see
 
 
 def parse(
@@ -109,12 +110,12 @@ def complaint(
     for word in words:
         name = word.partition("=")[0]
         if name.startswith("--") and len(name) > 2 and name not in known:
-            return UnknownOption(name, f"{meant(name, known)}{see}")
+            return UnknownOption(name, meant(name, known), see)
     if isinstance(event, tyro_errors.MissingArgs):
         names = [argument.arg.display_name() for argument in event.missing_arguments]
         # Positional ones are written as the help writes them.
         missing = ", ".join(name if name.startswith("-") else name.upper() for name in names)
-        return UserError(f"{prog}: {missing} is missing; {see}")
+        return UserError(f"{prog}: {missing} {'is' if len(names) == 1 else 'are'} missing; {see}")
     if isinstance(event, tyro_errors.UnrecognizedArgs):
         return UserError(f"{prog}: '{event.tokens[0]}' belongs to no option; {see}")
     if isinstance(event, tyro_errors.InvalidChoice):

@@ -88,7 +88,7 @@ def describe(options: Any) -> str:
         names, chosen = ", ".join(choice.base.registry), ", ".join(choice.names) or NONE
         option = f"{choice.flag} {'[NAME ...]' if choice.several else 'NAME'}"
         what = f"any of {names}, or {NONE}" if choice.several else f"one of {names}"
-        lines.append(f"  {option:<{COLUMN}}  {what}; now {chosen}")
+        lines.append(f"  {option:<{COLUMN}}  {what}; chosen: {chosen}")
     if not lines:
         return ""
     return "\n".join(["parts, chosen by name:", *lines])

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import tyro
 
 from beacon.cli import parsing
-from beacon.cli.frame_progress import frame_progress
 from beacon.errors import UserError
+from beacon.progress_display import shown_progress
 
 DESCRIPTION = """Write one self-contained HTML page about a run, or one that compares several runs.
 
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
     if out.is_dir():
         raise UserError(f"--out {out} is a folder; name a file")
     numbers = out.with_suffix(".json") if options.json else None
-    with frame_progress():
+    with shown_progress():
         report = write_report(
             list(options.runs), out, figures=options.figures, projection=options.map, numbers=numbers
         )

@@ -18,7 +18,7 @@ def check_sets(verb: str, source: Sequence[Path], image_size: int | None, out: P
         out: folder of the results; None: nothing is written.
     """
     if not source:
-        raise UserError(f"beacon {verb}: name at least one --source")
+        raise UserError(f"beacon {verb}: name at least one --source; see beacon {verb} --help")
     if image_size is not None and image_size < 1:
         raise UserError(f"--image-size {image_size}: must be at least 1")
     if out is not None and out.exists() and not out.is_dir():

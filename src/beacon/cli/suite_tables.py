@@ -49,15 +49,17 @@ def list_suites(arguments: list[str]) -> int:
         raise UserError("--methods, --tasks and --gaps: name the suite that they are of")
     estimate = Estimate(preset, folders.results)
     workers = options.workers or preset.workers
-    rows, found = [], []
+    rows, summaries = [], []
     for suite in SUITES.values():
         wanted = experiments_of(planned(suite.name, options.selection))
         done = sum(folders.is_done(experiment) for experiment in wanted)
         left = estimate.left(wanted, folders, workers)
-        found.append({"suite": suite.name, "done": done, "experiments": len(wanted), "seconds_left": left})
+        summaries.append(
+            {"suite": suite.name, "done": done, "experiments": len(wanted), "seconds_left": left}
+        )
         rows.append((suite.name, f"{done} of {len(wanted)}", in_words(left) if left else "", suite.about))
     if options.json:
-        print_json({"preset": preset.name, "suites": found})
+        print_json({"preset": preset.name, "suites": summaries})
     else:
         print_table(("suite", "done", "time left", "what it is"), rows)
     return 0

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from beacon.cli import parts
 from beacon.cli.early_looks import early_looks
 from beacon.cli.messages import print_json
-from beacon.cli.plain_lines import in_words
 from beacon.cli.train_help import short_help
 from beacon.cli.train_options import (
     Choices,
@@ -32,6 +31,7 @@ from beacon.cli.train_progress import progress
 from beacon.errors import RunError, UserError
 from beacon.methods import METHODS
 from beacon.plain import to_plain
+from beacon.progress_display import in_words
 
 if TYPE_CHECKING:
     from beacon.training.config import TrainConfig
@@ -103,10 +103,7 @@ def _train(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
                 looks=looks,
             )
     except KeyboardInterrupt:
-        if not (folder / "config.yaml").exists():
-            raise
-        said = f"interrupted; {resume_command(folder)} goes on from its last checkpoint"
-        print(f"beacon: {said}", file=sys.stderr)
+        print(f"beacon: interrupted; {_how_to_go_on(folder)}", file=sys.stderr)
         return 130
     if int(checkpoint.name) < config.optimization.steps:
         print(
@@ -115,6 +112,18 @@ def _train(config: TrainConfig, asked: RunArguments, folder: Path) -> int:
         )
     print(f"the policy is in {checkpoint}; beacon.load_policy({str(folder)!r}) loads it")
     return 0
+
+
+def _how_to_go_on(folder: Path) -> str:
+    """What to do after an interrupt."""
+    from beacon.runs import Run
+
+    run = Run(folder)
+    if not run.exists:
+        return "the run had not begun, and nothing was written; give the same command again"
+    if run.checkpoints.last is None:
+        return f"no checkpoint was written yet; {resume_command(folder)} starts from the first step"
+    return f"{resume_command(folder)} goes on from its last checkpoint"
 
 
 @contextmanager

@@ -50,7 +50,7 @@ ESSENTIAL = {
         "--max-hours X": "stop at a checkpoint before this many hours have passed",
         "--processes N": "train with N processes of this machine, a GPU or a share of the cores each",
         "--dry-run": "print data, parameters, memory and time of the run, and do not start it",
-        "--evaluate-every N": "look at success every N epochs, in another process; needs --evaluate-task",
+        "--evaluate-every N": "measure success every N epochs, in another process; needs --evaluate-task",
         "--watch": "serve the run's report on this machine while it trains",
     },
 }

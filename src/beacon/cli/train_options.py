@@ -202,7 +202,13 @@ def parse_new(choices: Choices) -> TrainArguments[Any]:
             known=("--policy.variant", "--audit", "--decisions", "--help-all"),
         )
     except parsing.UnknownOption as error:
-        raise UserError(f"{error}{_other_methods(error.option, choices.method)}") from None
+        having = [name for name in METHODS if error.option in method_options(name)]
+        if not having:
+            raise
+        raise UserError(
+            f"{error.option} is no option of --method {choices.method}; it is one of {', '.join(having)}; "
+            f"{error.see}"
+        ) from None
     if parsed.run.looks.evaluate_every is None and parsed.run.looks != LookOptions():
         raise UserError("--evaluate-task and the like: early looks need --evaluate-every, for example 5")
     if choices.joint_target is not None:
@@ -258,20 +264,23 @@ def parse_resumed(choices: Choices) -> tuple[TrainConfig, RunArguments]:
     if choices.out is None:
         raise UserError("--resume needs --out, the folder of the run to go on with")
     stored = read_config(choices.out)
-    parsed: RunArguments = parsing.parse(
-        RunArguments,
-        choices.arguments,
-        prog=f"{PROG} --resume",
-        description=f"Go on with the run in {choices.out}. Its configuration is in config.yaml.",
-        default=RunArguments(choices.out, stored.run),
-    )
+    try:
+        parsed: RunArguments = parsing.parse(
+            RunArguments,
+            choices.arguments,
+            prog=f"{PROG} --resume",
+            description=f"Go on with the run in {choices.out}. Its configuration is in config.yaml.",
+            default=RunArguments(choices.out, stored.run),
+        )
+    except parsing.UnknownOption as error:
+        of_a_new_run = defaults(replace(choices, method=stored.method))
+        if error.option not in parsing.option_names(TrainArguments, of_a_new_run):
+            raise
+        raise UserError(
+            f"there is no option {error.option} of a resumed run: what decides its result is in "
+            f"{choices.out}/config.yaml; start a new run with another --out"
+        ) from None
     return replace(stored, run=parsed.run), parsed
-
-
-def _other_methods(option: str, method: str) -> str:
-    """Which methods have the option that this one does not know."""
-    having = [name for name in METHODS if option in method_options(name)]
-    return f" ({option} is an option of {', '.join(having)}, not of {method})" if having else ""
 
 
 def method_options(method: str) -> list[str]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from beacon.cli.messages import shown_messages
-from beacon.cli.plain_lines import PlainLines, in_words
 from beacon.progress import listening
+from beacon.progress_display import PlainLines, in_words
 
 if TYPE_CHECKING:
     from beacon.training.config import TrainConfig
@@ -98,6 +98,14 @@ class _Recent:
         return self._of_blocks
 
 
+def _announcement(config: TrainConfig) -> str:
+    """What is about to be trained on what, before the seconds that loading takes."""
+    data = config.data
+    names = [f"source {', '.join(path.name for path in data.source)}"] if data.source else []
+    names += [f"target {data.target.name}"] if data.target is not None else []
+    return f"method {config.method}, preset {config.preset}, device {config.run.device}: {'; '.join(names)}"
+
+
 @contextmanager
 def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
     """A bar with the loss and the time left on a terminal, ten plain lines a run elsewhere."""
@@ -117,30 +125,36 @@ def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
         with shown_messages(lambda message: print(message, flush=True)), listening(PlainLines(sys.stdout)):
             yield report
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]}"),
+        TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
-        TextColumn("left {task.fields[left]}"),
+        TextColumn("{task.fields[left]}"),
     )
     with (
         Progress(*columns, refresh_per_second=2, console=console) as bar,
         shown_messages(lambda message: console.print(message, markup=False, highlight=False)),
     ):
-        task = bar.add_task(f"{config.method}: starting", total=None, loss="-", left="-")
+        console.print(_announcement(config), markup=False, highlight=False)
+        task = bar.add_task("loading torch", total=None, state="", left="")
+        loss = ""
 
         def prepare(what: str, done: int, total: int) -> None:
-            bar.update(task, description=f"{what} {100 * done // max(total, 1)}%")
+            # What is all done but not followed by something else is still being worked on.
+            share = f" {100 * done // total}%" if done < total else ""
+            bar.update(task, description=f"{what}{share}")
 
         def show(event: StepEvent) -> None:
+            nonlocal loss
             soon = left.words(event.step, event.steps)
-            bar.update(task, description=config.method, completed=event.step, total=event.steps, left=soon)
-            if event.step % config.run.log_every == 0:
-                bar.update(task, loss=f"{event.loss():.4f}")
+            if not loss or event.step % config.run.log_every == 0:
+                loss = f"{event.loss():.4f}"
+            state = f"{event.step}/{event.steps} loss {loss}"
+            bar.update(task, description=config.method, completed=event.step, total=event.steps)
+            bar.update(task, state=state, left="" if soon == in_words(None) else f"{soon} left")
 
         with listening(prepare):
             yield show

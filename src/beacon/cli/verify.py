@@ -11,9 +11,9 @@ from typing import Annotated
 import tyro
 
 from beacon.cli import parsing
-from beacon.cli.frame_progress import frame_progress
 from beacon.cli.messages import print_json
 from beacon.errors import UserError
+from beacon.progress_display import shown_progress
 
 DESCRIPTION = """Check a run folder: configuration, checksums of its checkpoints, hashes of its data, weights.
 
@@ -46,13 +46,13 @@ def main(arguments: list[str]) -> int:
 
     if not Run(options.run).exists:
         raise UserError(f"{options.run} is not a run: it has no config.yaml")
-    with frame_progress():
-        found = dict(_checks(options.run))
-    problems = sum(map(len, found.values()))
+    with shown_progress():
+        checks = dict(_checks(options.run))
+    problems = sum(map(len, checks.values()))
     if options.json:
-        print_json({"run": options.run, "fits": not problems, "complaints": found})
+        print_json({"run": options.run, "fits": not problems, "complaints": checks})
         return 1 if problems else 0
-    for name, complaints in found.items():
+    for name, complaints in checks.items():
         print(f"{name}: {'fits' if not complaints else ''}")
         for problem in complaints:
             print(f"  {problem}")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from beacon.cli import parsing
-from beacon.cli.frame_progress import frame_progress
 from beacon.cli.messages import print_json
 from beacon.errors import UserError
+from beacon.progress_display import shown_progress
 
 if TYPE_CHECKING:
     from beacon.runs import DomainRecord
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
     if options.export is not None:
         _export(weights, options)
     if options.curate is not None:
-        with frame_progress():
+        with shown_progress():
             _curate(weights, options)
     return 0
 

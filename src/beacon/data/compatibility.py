@@ -168,11 +168,11 @@ def peek_shapes(reader: DatasetReader, mapping: ObservationMapping) -> DomainSha
 
 def find_differences(domains: Sequence[DomainShapes]) -> list[str]:
     """One line for each way in which a domain differs from the first one."""
-    found: list[str] = []
+    problems: list[str] = []
     first = domains[0]
     for other in domains[1:]:
         if other.actions != first.actions:
-            found.append(
+            problems.append(
                 f"actions differ: {first.name} has {first.actions} dimensions, "
                 f"{other.name} has {other.actions}; one policy needs the same actions in every domain"
             )
@@ -181,7 +181,7 @@ def find_differences(domains: Sequence[DomainShapes]) -> list[str]:
             ("proprioception", list(first.proprio), list(other.proprio)),
         ):
             if set(ours) != set(theirs):
-                found.append(
+                problems.append(
                     f"{what} differ: {first.name} has {listing(ours)}, {other.name} has {listing(theirs)}; "
                     "give the same thing the same name with --rename KEY=NAME, or choose what both have"
                 )
@@ -191,17 +191,17 @@ def find_differences(domains: Sequence[DomainShapes]) -> list[str]:
                 advice = (
                     "bring them to one size with --image-size" if a[2:] == b[2:] else "their channels differ"
                 )
-                found.append(
+                problems.append(
                     f"images of '{camera}' differ: {first.name} has {_times(a)}, "
                     f"{other.name} has {_times(b)}; {advice}"
                 )
         for key in first.proprio.keys() & other.proprio.keys():
             if first.proprio[key] != other.proprio[key]:
-                found.append(
+                problems.append(
                     f"'{key}' differs: {first.name} has {first.proprio[key]} dimensions, "
                     f"{other.name} has {other.proprio[key]}; choose keys that agree with --proprio"
                 )
-    return found
+    return problems
 
 
 def _shapes_of(episodes: EpisodeSet) -> DomainShapes:
@@ -215,14 +215,21 @@ def _shapes_of(episodes: EpisodeSet) -> DomainShapes:
     )
 
 
-def _common(paths: Sequence[str | Path], found: list[list[str]], what: str, option: str) -> tuple[str, ...]:
+def _common(
+    paths: Sequence[str | Path], names_by_dataset: list[list[str]], what: str, option: str
+) -> tuple[str, ...]:
     """Names in every list, in the order of the first; says aloud what only some domains have."""
-    common = tuple(n for n in found[0] if all(n in names for names in found[1:])) if found else ()
-    everything = dict.fromkeys(n for names in found for n in names)
+    common = (
+        tuple(n for n in names_by_dataset[0] if all(n in names for names in names_by_dataset[1:]))
+        if names_by_dataset
+        else ()
+    )
+    everything = dict.fromkeys(n for names in names_by_dataset for n in names)
     missing = [n for n in everything if n not in common]
     if everything and not common:
         each = "; ".join(
-            f"{p}: {listing(names)}" for p, names in zip(dict.fromkeys(map(str, paths)), found, strict=True)
+            f"{p}: {listing(names)}"
+            for p, names in zip(dict.fromkeys(map(str, paths)), names_by_dataset, strict=True)
         )
         raise UserError(
             f"no {what} is common to all domains ({each}); give the same thing the same name with "

@@ -58,7 +58,9 @@ def open_collection(sources: Sources) -> tuple[Collection, Annotations]:
     records = [*(audit.data if audit else ()), *(run.domains if run else ())]
     paths = list(sources.paths) or [Path(record.file) for record in records]
     if not paths:
-        raise UserError("beacon desk: name at least one dataset, or --audit DIR or --run RUN")
+        raise UserError(
+            "beacon desk: name at least one dataset, or --audit DIR or --run RUN; see beacon desk --help"
+        )
     target = sources.target or _target(records, paths)
     if target is not None and target.resolve() not in [path.resolve() for path in paths]:
         paths.append(target)

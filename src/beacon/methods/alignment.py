@@ -63,10 +63,10 @@ class AlignedSampler:
         within, jitter = rng.random(count), rng.integers(-self._jitter, self._jitter + 1, size=count)
         step = np.empty(count, np.int64)
         for row in np.unique(demo):  # target demonstrations differ in length, so each has its own table
-            mine = demo == row
-            place = (partner[mine], windows.step[target[mine]])
+            chosen = demo == row
+            place = (partner[chosen], windows.step[target[chosen]])
             low, high = self._alignments.first[row][place], self._alignments.last[row][place]
-            step[mine] = low + (within[mine] * (high - low + 1)).astype(np.int64)
+            step[chosen] = low + (within[chosen] * (high - low + 1)).astype(np.int64)
         episode = self._source_demos[partner]
         step = np.clip(step + jitter, 0, windows.episode_length[episode] - 1)
         return target, self._starts[episode] + step

@@ -151,8 +151,8 @@ class Uot(Method):
             sequences = label_sequences(windows, self.options.label)
             on_target = windows.episode_domain == target
             alignments = cached_alignments(
-                [s for s, mine in zip(sequences, on_target, strict=True) if mine],
-                [s for s, mine in zip(sequences, on_target, strict=True) if not mine],
+                [s for s, is_target in zip(sequences, on_target, strict=True) if is_target],
+                [s for s, is_target in zip(sequences, on_target, strict=True) if not is_target],
                 self.options.cache,
             )
             self._aligned = AlignedSampler(

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from beacon.devices import upload
 from beacon.errors import UserError
+from beacon.policy.camera_homography import CameraHomography
 from beacon.policy.config import DomainLabel, EncoderConfig, ObservationSpec
 from beacon.policy.images import crop
 from beacon.policy.resnet import ResNet18
-from beacon.policy.view_map import ViewMap
 from beacon.randomness import Share, drawn_rows
 
 
@@ -104,7 +104,9 @@ class ImageEncoder(nn.Module):
             width = 2 * config.keypoints
         self.project = None if config.feature_dim is None else nn.Linear(width, config.feature_dim)
 
-    def forward(self, images: Tensor, view: ViewMap | None = None, of_source: Tensor | None = None) -> Tensor:
+    def forward(
+        self, images: Tensor, view: CameraHomography | None = None, of_source: Tensor | None = None
+    ) -> Tensor:
         """uint8 (N, h, w, C) -> (N, features); keypoints that are not ``of_source`` are moved by ``view``."""
         pixels = torch.addcmul(self.image_shift, images.to(self.image_scale.dtype), self.image_scale)
         if self.whitening is not None:
@@ -132,7 +134,7 @@ class ObservationEncoder(nn.Module):
         )
         self.views: nn.ModuleList | None = None
         if config.adapt_view:
-            self.views = nn.ModuleList(ViewMap() for _ in self.camera_names)
+            self.views = nn.ModuleList(CameraHomography() for _ in self.camera_names)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.share = config.share
         self.vision_dim = config.features * len(self.camera_names)  # per observation step
@@ -157,15 +159,15 @@ class ObservationEncoder(nn.Module):
         of_source: Tensor | None = None,
         share: Share | None = None,
     ) -> Encoding:
-        """Images (B, T, H, W, C) and proprioception (B, T, d) -> Encoding; ``of_source`` as for `see`.
+        """Images (B, T, H, W, C) and proprioception (B, T, d) -> Encoding; ``of_source`` as for images alone.
 
         With a generator, domain labels are left out at random, too, where there are any. ``share`` says which
         rows of the mini-batch these are.
         """
-        vision = self.see(images, crop_generator, of_source, share)
+        vision = self.encode_images(images, crop_generator, of_source, share)
         return self.join(vision, proprio, of_source, crop_generator, share)
 
-    def see(
+    def encode_images(
         self,
         images: dict[str, Tensor],
         crop_generator: torch.Generator | None,

@@ -74,7 +74,7 @@ def compare_results(results: Sequence[Outcomes], alpha: float = 0.05) -> Compari
         alpha: probability of any false difference.
     """
     if len(results) < 2:
-        raise UserError("name at least two results to compare")
+        raise UserError("name at least two results to compare; see beacon compare --help")
     for other in results[1:]:
         if other.setting != results[0].setting:
             raise UserError(

@@ -83,8 +83,8 @@ class Measuring:
         """These rows of what `_measure` would say of all windows in ``index``; every process has its own."""
         seed = (self.config.optimization.seed, REFRESH, number)
         measured = self.measurer(index, draws, seed, rows=rows)
-        bad = (~torch.isfinite(measured.losses)).sum()
-        if int(self.ranks.shard(len(self.windows), self.device).sum(bad)):
+        not_finite = (~torch.isfinite(measured.losses)).sum()
+        if int(self.ranks.shard(len(self.windows), self.device).sum(not_finite)):
             raise diverged(self.progress.step, self.config.optimization)
         return measured
 

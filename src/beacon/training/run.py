@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
+from beacon.progress import tell
 from beacon.runs import RunFolder, describe
 from beacon.training.config import TrainConfig
 from beacon.training.early_looks import EarlyLooks
@@ -32,11 +33,13 @@ def train(
         config: everything that decides the run.
         out: the run folder, which is made.
         resume: go on with the run in it, if there is one.
-        listener: called after every step.
+        listener: called after every step; by default the progress is told to `beacon.progress`, so that
+            ``with beacon.progress_display.shown_progress():`` around the call shows it.
         started: called with two lines about the run when it begins.
         looks: evaluates checkpoints while the run goes on, as ``config.run.looks`` says.
     """
     folder = RunFolder(out)
+    listener = listener or (lambda event: tell(f"training {config.method}", event.step, event.steps))
     with joined(config.run.device) as ranks:
         goes_on = ranks.agree(resume and folder.exists)
         if goes_on:

@@ -129,7 +129,7 @@ class WindowMeasurer:
             batch = self._frames.gather(frames[start : start + BATCH])
             images = {name: upload(image, self._device) for name, image in batch.images.items()}
             domain = batch.domain if self._domain is None else torch.full_like(batch.domain, self._domain)
-            seen = self._policy.encoder.see(images, None, of_source(domain, self._target))
+            seen = self._policy.encoder.encode_images(images, None, of_source(domain, self._target))
             features.append(torch.zeros(len(batch), 0, device=self._device) if seen is None else seen[:, 0])
             if advance is not None:
                 advance(len(batch))

@@ -76,10 +76,10 @@ class RefreshInputs:
         if self.shard.is_whole:
             return own[torch.from_numpy(index).to(own.device)]
         order = np.argsort(index, kind="stable")
-        mine = index[order][self.shard.part(index[order])] - self.shard.start
-        found = self.shard.gather(own[torch.from_numpy(mine).to(own.device)])
-        rows = torch.empty_like(found)
-        rows[torch.from_numpy(order).to(own.device)] = found
+        local = index[order][self.shard.part(index[order])] - self.shard.start
+        gathered = self.shard.gather(own[torch.from_numpy(local).to(own.device)])
+        rows = torch.empty_like(gathered)
+        rows[torch.from_numpy(order).to(own.device)] = gathered
         return rows
 
     def together(self, own: torch.Tensor) -> Vector:

@@ -113,9 +113,9 @@ class Shard:
         import torch
         import torch.distributed as dist
 
-        found = torch.tensor(own, dtype=torch.float64, device=self._meeting)
-        dist.all_reduce(found, dist.ReduceOp.MAX)
-        return float(found)
+        largest = torch.tensor(own, dtype=torch.float64, device=self._meeting)
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+        return float(largest)
 
     def smallest(self, own: float) -> float:
         """The smallest of one number a process."""

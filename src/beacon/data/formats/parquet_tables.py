@@ -166,12 +166,12 @@ class ColumnReader:
 def _runs(episodes: NDArray[np.int64]) -> dict[int, slice | None]:
     """Episode -> its rows; None where they do not stand together."""
     cuts = np.flatnonzero(np.diff(episodes)) + 1
-    found: dict[int, slice | None] = {}
+    slices: dict[int, slice | None] = {}
     for start, stop in pairwise([0, *cuts.tolist(), len(episodes)]):
         if start < stop:
             episode = int(episodes[start])
-            found[episode] = None if episode in found else slice(start, stop)
-    return found
+            slices[episode] = None if episode in slices else slice(start, stop)
+    return slices
 
 
 def to_array(column: pa.ChunkedArray, where: str) -> NDArray[Any]:

@@ -239,8 +239,8 @@ class Comparison:
         partners = np.zeros((len(ones), min(self.options.partners, int(counts.min()))), np.int64)
         for part in range(len(counts)):
             asking, answering = np.flatnonzero(fold_one == part), zeros[fold_zero == part]
-            found = nearest(moved[asking], self.embeddings[answering], partners.shape[1])
-            partners[asking] = answering[found.indices.numpy()]
+            neighbors = nearest(moved[asking], self.embeddings[answering], partners.shape[1])
+            partners[asking] = answering[neighbors.indices.numpy()]
         return partners
 
 

@@ -5,29 +5,30 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-PACE = 3.0  # times the optimiser's steps: the way is far, and the parameters are few
+LEARNING_RATE_SCALE = 3.0  # times the optimiser's steps: the parameters are few and have far to go
 NEAREST = 0.2  # smallest denominator: points must not pass behind the camera
 
 
-class ViewMap(nn.Module):
+class CameraHomography(nn.Module):
     """A projective map of the plane, learned.
 
     p -> (A p + b) / (1 + c . p) with eight parameters, at first the identity. By such a map the images of a
     plane differ in two cameras, wherever these stand (Hartley and Zisserman 2004), and what a robot handles
     mostly stands on one.
 
-    >>> ViewMap()(torch.tensor([[0.5, -0.2, 0.1, 0.0]]))
+    >>> CameraHomography()(torch.tensor([[0.5, -0.2, 0.1, 0.0]]))
     tensor([[ 0.5000, -0.2000,  0.1000,  0.0000]], grad_fn=<ViewBackward0>)
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.departure = nn.Parameter(torch.zeros(8))  # from the identity: A, b, c
+        # Offset from the identity: A, b, c. Checkpoints have it under this name.
+        self.departure = nn.Parameter(torch.zeros(8))
 
     def forward(self, points: Tensor, of_source: Tensor | None = None) -> Tensor:
         """Points (N, 2K) as `SpatialSoftmax` has them, moved; rows of the source (N,) stay as they are."""
-        departure = PACE * self.departure
-        turn, shift, tilt = departure[:4].view(2, 2), departure[4:6], departure[6:]
+        offset = LEARNING_RATE_SCALE * self.departure
+        turn, shift, tilt = offset[:4].view(2, 2), offset[4:6], offset[6:]
         places = points.view(len(points), -1, 2)
         scale = (1 + places @ tilt).clamp(min=NEAREST).unsqueeze(-1)
         moved = ((places + places @ turn.T + shift) / scale).flatten(1)

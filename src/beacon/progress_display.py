@@ -1,11 +1,14 @@
-"""How far something is and how long it will take, in words: where there is no terminal for a bar."""
+"""Progress of work that is told of: a bar on a terminal, a few lines elsewhere, nothing where it is short."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
+
+from beacon.progress import Listener, listening
 
 LINES = 10  # at most, for one thing that is done
 PATIENCE = 2.0  # seconds before anything is shown
@@ -64,3 +67,42 @@ def is_another(before: tuple[int, int], done: int, total: int) -> bool:
         total: of how much.
     """
     return total != before[1] or done < before[0]
+
+
+@contextmanager
+def shown_progress() -> Iterator[Listener]:
+    """Show how far reading, auditing, training and drawing are, with the time left, after two seconds.
+
+    On a terminal it is a bar; in notebooks and log files at most ten lines for each piece of work. The value
+    is a function ``(what, done, total)`` for work of your own.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        lines = PlainLines()
+        with listening(lines):
+            yield lines
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    began, place = time.monotonic(), (0, 0)
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None, visible=False)
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal place
+            if is_another(place, done, total):
+                bar.reset(task)
+            place = done, total
+            visible = time.monotonic() - began > PATIENCE
+            bar.update(task, description=what, completed=done, total=total, visible=visible)
+
+        with listening(show):
+            yield show

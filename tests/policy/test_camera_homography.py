@@ -12,7 +12,7 @@ from torch import Tensor
 
 from beacon.errors import UserError
 from beacon.policy import DiffusionPolicy, EncoderConfig, ObservationSpec, PolicyConfig
-from beacon.policy.view_map import PACE, ViewMap
+from beacon.policy.camera_homography import LEARNING_RATE_SCALE, CameraHomography
 
 CONFIG = PolicyConfig(
     encoder=EncoderConfig(widths=(8, 8, 8, 8), group_channels=8, keypoints=4, adapt_view=True),
@@ -34,7 +34,7 @@ def seen_from(angle: float, table: Tensor) -> Tensor:
 def test_a_camera_at_another_angle_is_learned_from_few_points() -> None:
     table = torch.rand(500, 2, generator=torch.Generator().manual_seed(0)) - 0.5
     here, there = seen_from(0.0, table), seen_from(math.pi / 4, table)
-    view = ViewMap()
+    view = CameraHomography()
     optimizer = torch.optim.Adam(view.parameters(), lr=1e-2)
     before = (there - here).norm(dim=1).mean()
     for _ in range(2000):
@@ -45,9 +45,9 @@ def test_a_camera_at_another_angle_is_learned_from_few_points() -> None:
 
 
 def test_it_is_what_it_says() -> None:
-    view = ViewMap()
+    view = CameraHomography()
     departure = torch.tensor([0.1, -0.2, 0.3, 0.4, 0.05, -0.06, 0.2, 0.1])
-    view.departure.data = departure / PACE
+    view.departure.data = departure / LEARNING_RATE_SCALE
     x, y = 0.5, -0.25
     scale = 1 + 0.2 * x + 0.1 * y
     expected = [(1.1 * x - 0.2 * y + 0.05) / scale, (0.3 * x + 1.4 * y - 0.06) / scale]
@@ -55,7 +55,7 @@ def test_it_is_what_it_says() -> None:
 
 
 def test_points_do_not_pass_behind_the_camera() -> None:
-    view = ViewMap()
+    view = CameraHomography()
     view.departure.data[6] = 5.0
     assert view(torch.tensor([[-1.0, 0.5]])).abs().max() <= 5.0
 
@@ -85,7 +85,7 @@ def test_every_camera_has_its_own(share: bool) -> None:
         policy.encoder.views[1].departure[4:6] = 0.1
     moved = policy.encode(images, proprio).vision.view(2, 2, -1)
     assert torch.equal(moved[:, 0], before[:, 0])
-    assert torch.allclose(moved[:, 1], before[:, 1] + 0.1 * PACE)
+    assert torch.allclose(moved[:, 1], before[:, 1] + 0.1 * LEARNING_RATE_SCALE)
 
 
 def test_it_needs_keypoints() -> None:
