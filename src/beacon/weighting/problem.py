@@ -73,7 +73,9 @@ class Weights:
     def start(cls, p0: Vector, source: Ids, domains: int) -> Weights:
         """Q = p0 with w = 1/K and q̃ = p0/w."""
         w = np.full(domains, 1.0 / domains)
-        return cls(p0.copy(), w, np.where(source == TARGET, p0, p0 * domains))
+        if domains == 1:  # q̃ is not used, and is not to cost a vector
+            return cls(p0, w, p0)
+        return cls(p0, w, np.where(source == TARGET, p0, p0 * domains))
 
 
 def domain_scale(w: Vector, source: Ids) -> Vector:

@@ -173,7 +173,7 @@ class Reweighter(WeightView):
         w = weights.w if self._two_level else None
         logged = replace(self._strengths, gamma=self._gamma)
         terms = objective_terms(weights.q, seen_losses, seen_d, problem.p0, logged, float(capacity), w)
-        self._state = WeightState(weights, problem.p0, base, d, new_losses.copy(), self.refresh_count + 1)
+        self._state = WeightState(weights, problem.p0, base, d, new_losses, self.refresh_count + 1)
         floor = self.config.q_target_min
         self._warnings.look(
             seen_losses, self._q[self._on_target], floor, self.refresh_count, self.planned_refreshes

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from beacon.data.image_features import ImageFeatures
 from beacon.weighting.checks.base import CHECKS, BuiltCheck, Check
+from beacon.weighting.chunks import CHUNK
 from beacon.weighting.inputs import PerSample, RefreshInputs
 from beacon.weighting.validation import Ids, Vector, require
 
@@ -205,19 +206,24 @@ def _common(totals: torch.Tensor, counts: torch.Tensor, options: NeighborActionC
 def _phases(episodes: Ids, phases: int) -> NDArray[np.integer[Any]]:
     """The part of its episode that each sample is in, (m,), by its rank among the episode's samples."""
     counts = np.bincount(episodes)
-    order = np.argsort(episodes, kind="stable")
-    begins = np.repeat((np.cumsum(counts) - counts).astype(np.int32), counts)
-    rank = np.empty(len(episodes), np.int32)
-    rank[order] = np.arange(len(episodes), dtype=np.int32) - begins
-    del order, begins
-    part = rank * np.int64(phases) // counts[episodes]
-    return part.astype(np.uint8 if phases <= np.iinfo(np.uint8).max else np.int32)
+    seen = np.zeros_like(counts)  # samples of every episode so far
+    parts = np.empty(len(episodes), np.uint8 if phases <= np.iinfo(np.uint8).max else np.int32)
+    for start in range(0, len(episodes), CHUNK):  # lists of millions would be larger than the result
+        chunk = episodes[start : start + CHUNK]
+        order = np.argsort(chunk, kind="stable")
+        here = np.bincount(chunk, minlength=len(counts))
+        rank = np.empty(len(chunk), np.int64)
+        rank[order] = np.arange(len(chunk)) - np.repeat(np.cumsum(here) - here, here)
+        parts[start : start + CHUNK] = (seen[chunk] + rank) * phases // counts[chunk]
+        seen += here
+    return parts
 
 
 def _relative_to_usual(unusual: Vector, episodes: Ids, options: NeighborActionCheck) -> Vector:
     counts = np.bincount(episodes)
     # Geometric means: one wild window does not make a demonstration unusual.
-    logs = np.bincount(episodes, weights=np.log(unusual + options.floor)) / np.maximum(counts, 1)
+    logs = np.log(np.add(unusual, options.floor, out=unusual), out=unusual)
+    logs = np.bincount(episodes, weights=logs) / np.maximum(counts, 1)
     of_demos = np.exp(logs)
     low, median = np.quantile(of_demos[counts > 0], (0.1, 0.5))
     usual = median + options.tolerance * (median - low)

@@ -49,4 +49,5 @@ def ratio(distances: Vector, norm: Vector | float, cap: float) -> Vector:
     """``distances / norm``, at most ``cap``; zero over zero is zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
         quotient = np.divide(distances, norm)
-    return np.minimum(np.where(distances > 0, quotient, 0.0), cap)
+    quotient[~(distances > 0)] = 0.0
+    return np.minimum(quotient, cap, out=quotient)

@@ -13,6 +13,7 @@ from beacon.weighting.discrepancy.knn import CHUNK_BYTES
 from beacon.weighting.validation import Ids
 
 STRIPS = 4  # that a row of the table is folded into before the selection
+PAIRS = 1 << 18  # of a query and a point of its own group, that are left out together
 CANCELLATION = 1e-2  # a squared distance below this share of the squared norms is computed again, directly
 
 
@@ -148,8 +149,19 @@ def _topk(table: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _leave_out(scores: torch.Tensor, query_groups: Ids, point_groups: Ids) -> None:
-    rows = np.flatnonzero(np.isin(query_groups, point_groups))  # often few: the others need no mask
-    if rows.size:
-        same = torch.from_numpy(query_groups[rows, None] == point_groups[None, :]).to(scores.device)
-        index = torch.from_numpy(rows).to(scores.device)
-        scores[index] = scores[index].masked_fill_(same, torch.inf)
+    """Set the scores of points of the query's own group to infinity, without another table of that size."""
+    order = np.argsort(point_groups, kind="stable")
+    first = np.searchsorted(point_groups[order], query_groups, "left")
+    counts = np.searchsorted(point_groups[order], query_groups, "right") - first
+    pairs = np.cumsum(counts)
+    start = 0
+    while start < len(counts):
+        before = pairs[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(pairs, before + PAIRS, "right")))
+        part = slice(start, stop)
+        rows = np.repeat(np.arange(start, stop), counts[part])
+        within = np.arange(len(rows)) - np.repeat(pairs[part] - counts[part] - before, counts[part])
+        columns = order[np.repeat(first[part], counts[part]) + within]
+        where = tuple(upload(torch.from_numpy(index), scores.device) for index in (rows, columns))
+        scores[where] = torch.inf
+        start = stop

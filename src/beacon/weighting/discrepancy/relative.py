@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beacon.weighting.discrepancy.base import DISCREPANCIES, Discrepancy, ratio
 from beacon.weighting.discrepancy.knn import CAP, CHUNK_BYTES, NO_SPREAD, check_neighbors
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
 PART = 65_536  # chunks that are looked at together
 NORMAL_MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 
-# (indices of source samples that ask, of source samples that answer or None for all targets,
+# (indices of source samples that ask or None for all, of source samples that answer or None for all targets,
 # whether to leave out the asking sample's own demonstration) -> one number per asking sample
-Measure = Callable[[Ids, Ids | None, bool], Vector]
+Measure = Callable[[Ids | None, Ids | None, bool], Vector]
 # What the neighbours of some asking samples say: (neighbours, rows of the own source) -> one number each
-Summary = Callable[["Neighbors", Ids], "torch.Tensor"]
+Summary = Callable[["Neighbors", "Ids | slice"], "torch.Tensor"]
 
 
 @dataclass(frozen=True)
@@ -66,12 +65,13 @@ class _Relative(Discrepancy):
         groups, _ = inputs.episodes()
         summarize = self._summary(inputs)
 
-        def measure(queries: Ids, points: Ids | None, leave_out: bool) -> Vector:
-            own = queries[inputs.shard.part(queries)]
+        def measure(queries: Ids | None, points: Ids | None, leave_out: bool) -> Vector:
+            own: Ids | slice = inputs.shard.rows
+            rows, summary = None, summarize(points)
+            if queries is not None:
+                own = queries[inputs.shard.part(queries)]
+                rows = own - inputs.shard.start if inputs.shard.start else own
             asking, answering = (groups[own], groups[points]) if leave_out else (None, None)
-            rows, summary = own, summarize(points)
-            if inputs.shard.start:
-                rows = own - inputs.shard.start
             return inputs.together(self._values(inputs, rows, points, summary, asking, answering))
 
         relative = _relative(inputs, measure, self.subsets, self.floor, self.cap)
@@ -83,7 +83,7 @@ class _Relative(Discrepancy):
     def _values(
         self,
         inputs: RefreshInputs,
-        rows: Ids,
+        rows: Ids | None,
         points: Ids | None,
         summary: Summary,
         asking: Ids | None,
@@ -96,11 +96,11 @@ class _Relative(Discrepancy):
 
         source, target = inputs.embeddings()
         candidates = target if points is None else inputs.rows_of(source, points)
-        chosen = None if len(rows) == len(source) else rows  # all of them need not be copied
-        values = torch.empty(len(rows), dtype=torch.float64, device=source.device)
-        found = nearest_by_parts(source, candidates, self.k, chosen, asking, answering, self.chunk_bytes)
+        count = len(source) if rows is None else len(rows)
+        values = torch.empty(count, dtype=torch.float64, device=source.device)
+        found = nearest_by_parts(source, candidates, self.k, rows, asking, answering, self.chunk_bytes)
         for part, neighbors in found:
-            values[part] = summary(neighbors, rows[part])
+            values[part] = summary(neighbors, part if rows is None else rows[part])
         return values
 
     def _summary(self, inputs: RefreshInputs) -> Callable[[Ids | None], Summary]:
@@ -139,8 +139,9 @@ class KNNJoint(_Relative):
         def against(points: Ids | None) -> Summary:
             chunks = (target if points is None else inputs.rows_of(source, points)) / scale
 
-            def disagreement(neighbors: Neighbors, rows: Ids) -> torch.Tensor:
-                own = source[torch.from_numpy(rows).to(source.device)] / scale
+            def disagreement(neighbors: Neighbors, rows: Ids | slice) -> torch.Tensor:
+                which = rows if isinstance(rows, slice) else torch.from_numpy(rows).to(source.device)
+                own = source[which] / scale
                 apart = torch.stack(
                     [(chunks[j] - own).norm(dim=1) for j in neighbors.indices.T], dim=1
                 )  # (rows, k)
@@ -158,11 +159,12 @@ def _relative(
     groups, target_groups = inputs.episodes()
     size = len(np.unique(target_groups))
     rng = np.random.default_rng(inputs.seed)
-    against_target = measure(np.arange(len(groups)), None, False)
+    against_target = measure(None, None, False)
     against_source = np.full(len(groups), np.nan)
+    is_single = len(inputs.source_labels) == 1  # then no list of all samples is made
     for domain, label in enumerate(inputs.source_labels):
-        members = np.flatnonzero(inputs.source_domains == domain)
-        demos = np.unique(groups[members])
+        members = None if is_single else np.flatnonzero(inputs.source_domains == domain)
+        demos = np.flatnonzero(np.bincount(groups if members is None else groups[members]))
         if len(demos) < 2:
             warnings.warn(
                 f"source domain {label!r} has a single demonstration, so nothing to compare the target with; "
@@ -171,25 +173,29 @@ def _relative(
                 stacklevel=3,
             )
             continue
-        total = np.zeros(len(members))
-        for _ in range(subsets):
+        total = _against_subset(measure, members, groups, demos, size, rng)
+        for _ in range(subsets - 1):
             total += _against_subset(measure, members, groups, demos, size, rng)
-        against_source[members] = total / subsets
+        total /= subsets
+        if members is None:
+            against_source = total
+        else:
+            against_source[members] = total
     alone = np.isnan(against_source)
     against_source[alone] = against_target[alone]
-    floor = max(
-        NO_SPREAD, floor_share * float(np.median(against_source))
-    )  # identical samples must not explode d
-    values = ratio(against_target, np.maximum(against_source, floor), cap)
     diagnostics = {
         "target_distance": float(against_target.mean()),
         "subset_distance": float(against_source.mean()),
     }
+    floor = max(
+        NO_SPREAD, floor_share * float(np.median(against_source))
+    )  # identical samples must not explode d
+    values = ratio(against_target, np.maximum(against_source, floor, out=against_source), cap)
     return PerSample(values, diagnostics)
 
 
 def _against_subset(
-    measure: Measure, members: Ids, groups: Ids, demos: Ids, size: int, rng: np.random.Generator
+    measure: Measure, members: Ids | None, groups: Ids, demos: Ids, size: int, rng: np.random.Generator
 ) -> Vector:
     """Measure every member against ``size`` random demonstrations of its domain, never its own.
 
@@ -197,19 +203,23 @@ def _against_subset(
     rest against the first ``size``, so that everybody sees the same number.
     """
     drawn = rng.permutation(demos)[: size + 1]
-    inside = members[_of_demos(groups, members, drawn)]
-    points = members[_of_demos(groups, members, drawn[:size])]
-    if len(inside) == len(members):
+    inside, points = _of_demos(groups, members, drawn), _of_demos(groups, members, drawn[:size])
+    if len(inside) == (len(groups) if members is None else len(members)):
         return measure(members, inside, True)
     result = measure(members, points, False)  # the few drawn ones too, which is cheaper than picking the rest
-    result[np.searchsorted(members, inside)] = measure(inside, inside, True)
+    rows = inside if members is None else np.searchsorted(members, inside)
+    result[rows] = measure(inside, inside, True)
     return result
 
 
-def _of_demos(groups: Ids, members: Ids, chosen: Ids) -> NDArray[np.bool_]:
-    """Which members are of these demonstrations, a part at a time."""
-    parts = range(0, len(members), PART)
-    return np.concatenate([np.isin(groups[members[start : start + PART]], chosen) for start in parts])
+def _of_demos(groups: Ids, members: Ids | None, chosen: Ids) -> Ids:
+    """The members that are of these demonstrations; None: among all samples."""
+    parts = []
+    for start in range(0, len(groups) if members is None else len(members), PART):
+        part = slice(start, start + PART)
+        found = np.flatnonzero(np.isin(groups[part if members is None else members[part]], chosen)) + start
+        parts.append(found if members is None else members[found])
+    return np.concatenate(parts)
 
 
 def _action_scale(inputs: RefreshInputs) -> torch.Tensor:
@@ -240,10 +250,11 @@ def _shrink_to_median(values: Vector, inputs: RefreshInputs, tolerance: float) -
     from looks nearer for that, and would soon be the only one. A domain's standard deviation comes from the
     median absolute deviation, which a minority does not move.
     """
-    demos, demo_of = np.unique(inputs.episodes()[0], return_inverse=True)
-    means = np.bincount(demo_of, weights=values) / np.bincount(demo_of)
-    domains = np.zeros(len(demos), np.int64)
-    domains[demo_of] = inputs.source_domains
+    groups, _ = inputs.episodes()
+    counts = np.bincount(groups)  # zero for numbers that no source demonstration has
+    means = np.bincount(groups, weights=values) / np.maximum(counts, 1)
+    domains = np.full(len(counts), -1, np.int64)
+    domains[groups] = inputs.source_domains
     members = [domains == domain for domain in range(len(inputs.source_labels))]
     medians = np.array([np.median(means[chosen]) for chosen in members])
     usual = np.median(medians)
@@ -255,4 +266,8 @@ def _shrink_to_median(values: Vector, inputs: RefreshInputs, tolerance: float) -
     # A demonstration that is also in the target has no distance at all to scale.
     copies = means == 0
     factors = np.where(copies, 0.0, shrunk) / np.where(copies, 1.0, means)
-    return np.asarray(np.where(copies, shrunk, 0.0)[demo_of] + values * factors[demo_of])
+    scaled = np.asarray(factors[groups])
+    scaled *= values
+    if copies[counts > 0].any():
+        scaled += np.where(copies, shrunk, 0.0)[groups]
+    return scaled

@@ -21,12 +21,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from beacon.weighting.chunks import CHUNK
 from beacon.weighting.objective import sign
 from beacon.weighting.problem import WeightProblem, Weights
 from beacon.weighting.solvers.base import SOLVERS, Solver
 from beacon.weighting.solvers.breakpoints import clip
 from beacon.weighting.solvers.projection import clamp_budget, find_shift, project_shifted
-from beacon.weighting.validation import Ids, Vector
+from beacon.weighting.validation import Mask, Vector
 
 TOLERANCE = 1e-9  # of the cap t
 
@@ -115,25 +116,26 @@ class _BoundedProblem:
                 f"losses: costs of up to {most:.3g} overflow beside lambda_2 = "
                 f"{self.problem.strengths.lambda_2:.3g}; divide them (loss_scale=...)"
             )
-        upper = np.minimum(self.problem.upper, cap)
+        upper = self.problem.upper
+        if upper.max(initial=-math.inf) > cap:
+            upper = np.minimum(upper, cap)
         if threshold == 0.0:
             budget, lower = self.problem.budget, self.problem.lower
             q, shift = project_shifted(free, budget, lower, upper, shard=shard)
             return ConvexSolution(q, cap, -double * shift)
         middle = clip(self.problem.p0, self.problem.lower, upper)
         # Halves of no width are constant (with p0 = 0 that is the lower half of every source sample).
-        below = np.flatnonzero(middle > self.problem.lower)
-        above = np.flatnonzero(upper > middle)
+        below, above = middle > self.problem.lower, upper > middle
+        split = np.count_nonzero(below)
         points = _join(free, below, free, above)
         del free  # of millions of samples, everything that is kept counts
-        points[: below.size] += threshold
-        points[below.size :] -= threshold
+        points[:split] += threshold
+        points[split:] -= threshold
         lows = _join(self.problem.lower, below, middle, above)
         highs = _join(middle, below, upper, above)
         del middle
-        q = self.problem.lower.copy()
         if shard.totals(points.size)[0] == 0:  # lower, p0 and upper leave no choice
-            return ConvexSolution(q, cap, 0.0)
+            return ConvexSolution(self.problem.lower.copy(), cap, 0.0)
         # Σq = Σ lower + Σ (lower half − its low end) + Σ (upper half − its low end)
         lowest, least, most = shard.totals(
             float(self.problem.lower.sum()), float(lows.sum()), float(highs.sum())
@@ -143,8 +145,9 @@ class _BoundedProblem:
         del points, highs
         parts -= lows
         del lows
-        q[below] += parts[: below.size]
-        q[above] += parts[below.size :]
+        q = self.problem.lower.copy()
+        _add(q, below, parts[:split])
+        _add(q, above, parts[split:])
         return ConvexSolution(clip(q, self.problem.lower, upper, out=q), cap, -double * shift)
 
     def value(self, q: Vector) -> float:
@@ -176,12 +179,25 @@ class _BoundedProblem:
         return -find_shift(zeros, self.problem.budget, np.minimum(zeros, upper), upper, shard)
 
 
-def _join(first: Vector, rows: Ids, second: Vector, more: Ids) -> Vector:
-    """``concatenate([first[rows], second[more]])`` without copies in between."""
-    joined = np.empty(rows.size + more.size)
-    np.take(first, rows, out=joined[: rows.size], mode="clip")
-    np.take(second, more, out=joined[rows.size :], mode="clip")
+def _join(first: Vector, rows: Mask, second: Vector, more: Mask) -> Vector:
+    """``concatenate([first[rows], second[more]])`` without copies of the whole in between."""
+    joined = np.empty(np.count_nonzero(rows) + np.count_nonzero(more))
+    done = 0
+    for values, chosen in ((first, rows), (second, more)):
+        for start in range(0, values.size, CHUNK):
+            part = values[start : start + CHUNK][chosen[start : start + CHUNK]]
+            joined[done : done + part.size] = part
+            done += part.size
     return joined
+
+
+def _add(values: Vector, chosen: Mask, more: Vector) -> None:
+    """``values[chosen] += more`` without a list of all that are chosen."""
+    done = 0
+    for start in range(0, values.size, CHUNK):
+        rows = np.flatnonzero(chosen[start : start + CHUNK]) + start
+        values[rows] += more[done : done + rows.size]
+        done += rows.size
 
 
 def _halve(slope: Callable[[float], float], low: float, high: float) -> float:
