@@ -4,7 +4,7 @@ In simulation: ten target demonstrations of stack in another texture (whole tabl
 real robot (half of the table). Five more start where source demonstrations start: those that ``beacon
 coverage`` proposes, or five drawn at random. An expert does them in the target's domain. One policy is
 trained on either, with the same seed, and evaluated from the same initial states. Results stay in WORK
-(``python benchmarks/coverage_experiment.py WORK``).
+(``python benchmarks/coverage_experiment.py WORK``): called again, it goes on where it stopped.
 ``--placements`` trains nothing: how far object placements of the source are from the nearest one recorded.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def record_starts(source: Path, starts: list[int], world: World, seed: int, out:
     with RobomimicWriter(out, env_args={"env_name": f"Beacon{world.task.title}", "type": 1}) as writer:
         for number, start in enumerate(starts):
             _, state, _ = load_demonstration(str(source), start, world)
-            initial = InitialState(state.qpos, episode_seed(seed, "coverage", number), state.placements)
+            initial = InitialState(state.qpos, episode_seed(seed, "expert", number), state.placements)
             for attempt in range(TRIES):
                 rng = np.random.default_rng([seed, number, attempt])
                 recording = record(episode, initial, lambda rng=rng: make_expert(episode, rng).act)  # type: ignore[misc]
@@ -90,13 +91,18 @@ def record_starts(source: Path, starts: list[int], world: World, seed: int, out:
 
 
 def run(work: Path, preset: SuitePreset, gap: str, seed: int, choice: str, method: str) -> dict[str, Any]:
-    """Train and evaluate one policy; outcomes by region."""
+    """Train and evaluate one policy, or read what came of it; outcomes by region."""
+    name = f"{gap}-{seed}-{choice}"
+    folder = work / "runs" / f"{name}-{method}"
+    row = folder / f"{preset.states}.json"
+    if row.exists():
+        return dict(json.loads(row.read_text()))
+    began = time.monotonic()
     setting = setting_of(preset, gap, seed)
     experiment = setting.experiment(VARIANTS[method])
     # As many as the target has before anything is recorded, in a file of their own.
     first = replace(setting.target(), demos=experiment.target_demos, label=f"{gap}-{seed}")
     source, target = provide(setting.source(), work / "data"), provide(first, work / "data")
-    name = f"{gap}-{seed}-{choice}"
     further, card = work / "data" / f"{name}.hdf5", work / "data" / f"{name}.yaml"
     starts = choose(choice, source, target, seed)
     if not further.exists():
@@ -106,16 +112,18 @@ def run(work: Path, preset: SuitePreset, gap: str, seed: int, choice: str, metho
     write_bytes(card, f"path: [{target.name}, {further.name}]\n".encode())
     config = experiment.train_config(work / "data")
     config = replace(config, data=replace(config.data, target=card, target_demos=None))
-    folder = work / "runs" / f"{name}-{method}"
     train(config, folder, resume=True)
     outcomes = {}
     for spec in experiment.evaluations:
-        file = folder / "eval" / f"{spec.region}.json"
+        file = folder / "eval" / f"{spec.region}-{preset.states}.json"
         asked = EvaluateConfig(TASK, gap, preset.size, spec.region, spec.episodes, spec.seed)
         result = read_result(file) if file.exists() else evaluate(folder, asked, out=file)
         reported = next(iter(result["rates"]))  # the outcome that the task reports first
         outcomes[spec.region] = [episode[reported] for episode in result["episodes"]]
-    return {"gap": gap, "seed": seed, "choice": choice, "starts": starts, "outcomes": outcomes}
+    done = {"gap": gap, "seed": seed, "choice": choice, "starts": starts, "outcomes": outcomes}
+    write_bytes(row, (json.dumps(done) + "\n").encode())
+    print(f"{name}: {(time.monotonic() - began) / 60:.1f} min", flush=True)
+    return done
 
 
 def placements(file: Path) -> NDArray[np.float64]:
@@ -158,26 +166,30 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--method", default="beacon", help="a row of the suites")
     parser.add_argument("--preset", default="cpu", help="of the suites")
+    parser.add_argument("--states", default="test", help="initial states, as of beacon suite run")
     parser.add_argument("--placements", action="store_true", help="train nothing, measure placements")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    preset = find_preset(asked.preset)
+    preset = find_preset(asked.preset, asked.states)
+    work = asked.work / preset.name
     rows: list[dict[str, Any]] = []
     if asked.placements:
         for gap in asked.gaps:
             for seed in asked.seeds:
-                row = placement_row(asked.work, preset, gap, seed)
+                row = placement_row(work, preset, gap, seed)
                 rows.append(row)
                 shares = ", ".join(f"{k} {v:.2f}" for k, v in row.items() if isinstance(v, float))
                 print(f"{gap} seed {seed}: {shares}", flush=True)
         write_rows(asked.json, {"preset": asked.preset, "placements": True, "rows": rows})
         return
+    about = {"preset": asked.preset, "states": asked.states, "method": asked.method}
     for gap in asked.gaps:
         pairs = []
         for seed in asked.seeds:
-            pair = [run(asked.work, preset, gap, seed, choice, asked.method) for choice in CHOICES]
+            pair = [run(work, preset, gap, seed, choice, asked.method) for choice in CHOICES]
             rows += pair
             pairs.append(pair)
+            write_rows(asked.json, {**about, "rows": rows})  # what there is may be looked at
             for region in pair[0]["outcomes"]:
                 rates = [100 * float(np.mean(row["outcomes"][region])) for row in pair]
                 words = f"coverage {rates[0]:.0f}, random {rates[1]:.0f}"
@@ -189,7 +201,6 @@ def main() -> None:
                 f"{gap} {region}: coverage - random = {100 * test.difference:+.1f} points "
                 f"({100 * test.low:+.1f} to {100 * test.high:+.1f}, {test.seeds} seeds)"
             )
-    write_rows(asked.json, {"preset": asked.preset, "method": asked.method, "rows": rows})
 
 
 def write_rows(file: Path | None, content: dict[str, Any]) -> None:

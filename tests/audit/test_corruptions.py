@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from beacon.analysis import area_under_curve
 from beacon.audit import SetVerdict, run_audit
+from beacon.audit.cameras import check_cameras
 from beacon.audit.dynamics import check_dynamics
 from beacon.audit.dynamics_model import DynamicsOptions
 from beacon.audit.goals import GoalOptions, check_goals
-from beacon.audit.pictures import PictureOptions, check_cameras
+from beacon.audit.pictures import PictureOptions
 from beacon.audit.recordings import read_recordings
 from beacon.data import EpisodeSet
 
@@ -127,9 +128,34 @@ def test_another_camera_scores_higher() -> None:
     demos = robot.demonstrations(80, seed=7)
     chosen = robot.corrupted(demos, robot.other_camera, 0.1)
 
-    result = check_cameras(read_recordings(robot.as_set(demos)), PictureOptions())
+    result = check_cameras(read_recordings(robot.as_set(demos)), [], PictureOptions())
 
     assert auc(result.scores, chosen) >= 0.9
+
+
+@pytest.mark.parametrize("share", [0.45, 0.6])
+def test_of_two_cameras_the_target_tells_which_is_right(share: float, target: EpisodeSet) -> None:
+    demos = robot.demonstrations(80, seed=7)
+    chosen = robot.corrupted(demos, robot.other_camera, share)
+
+    verdict = audited(demos, target)
+
+    assert auc(np.array([demo.score for demo in verdict.demos]), chosen) >= 0.9
+    assert len(set(verdict.accused) - set(chosen)) <= 1
+
+
+@pytest.mark.parametrize("share", [0.45, 0.6])
+def test_two_cameras_that_the_target_does_not_show_accuse_nobody(share: float) -> None:
+    demos, third = robot.demonstrations(80, seed=7), robot.demonstrations(6, seed=8)
+    robot.corrupted(demos, robot.other_camera, share)
+    for demo in third:
+        demo["images"] = np.ascontiguousarray(np.rot90(demo["images"], 3, axes=(1, 2)))
+
+    verdict = audited(demos, robot.as_set(third))
+
+    assert len(verdict.accused) <= 1
+    said = [remark for remark in verdict.remarks if "two cameras have taken this set" in remark]
+    assert len(said) == 1
 
 
 def test_small_pictures_that_do_not_show_small_motions_are_not_frozen(target: EpisodeSet) -> None:

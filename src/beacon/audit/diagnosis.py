@@ -43,8 +43,7 @@ class Changes:
         self.offset = np.where(everywhere, (self.recorded - predicted).mean(axis=0), 0.0)
         self.after_offset = model.misfit(self.recorded - self.offset, predicted)
         self.factor = scale_factor(self.recorded, predicted, model)
-        self.scale = np.where(everywhere, self.factor, 1.0)
-        self.after_scale = model.misfit(self.recorded / self.scale, predicted)
+        self.scale, self.after_scale = self._best_scale()
 
     def statistics(self) -> Vector:
         """Logarithms of the misfit and of its roughness, then of how much each of `CHANGES` makes it smaller.
@@ -98,6 +97,28 @@ class Changes:
             misfit = self.model.misfit(self.recorded * signs, self.predicted)
             if misfit < least:
                 best, least = signs, misfit
+        return best, (least if np.isfinite(least) else self.before)
+
+    def _best_scale(self) -> tuple[Vector, float]:
+        """One factor for all dimensions, or for those alone that need one: a gripper has its own unit."""
+        factors = np.array(
+            [
+                scale_factor(self.recorded[:, [d]], self.predicted[:, [d]], self.model, [d])
+                for d in range(self.actions.shape[1])
+            ]
+        )
+        wrong = np.abs(np.log(factors)) > np.abs(LEAST[-1])
+        best, least = np.ones(len(factors)), np.inf
+        for chosen in (self.explained, np.intersect1d(self.explained, np.flatnonzero(wrong))):
+            if not len(chosen):
+                continue
+            scale = np.ones(len(factors))
+            scale[chosen] = scale_factor(
+                self.recorded[:, chosen], self.predicted[:, chosen], self.model, chosen.tolist()
+            )
+            misfit = self.model.misfit(self.recorded / scale, self.predicted)
+            if misfit < least:
+                best, least = scale, misfit
         return best, (least if np.isfinite(least) else self.before)
 
     def _best_order(self) -> tuple[list[int], float]:
@@ -157,7 +178,10 @@ def _words(repair: Repair) -> str:
         flipped = [str(d) for d, sign in enumerate(repair.signs) if sign < 0]
         return f"action dimension {' and '.join(flipped)} is mirrored"
     if repair.kind == "scale":
-        return f"actions are {np.median(repair.scale):.2g} times as large as the motion needs"
+        changed = [d for d, factor in enumerate(repair.scale) if factor != 1.0]
+        factor = np.median([repair.scale[d] for d in changed])
+        part = "" if len(changed) == len(repair.scale) else f" in dimension {' and '.join(map(str, changed))}"
+        return f"actions are {factor:.2g} times as large as the motion needs{part}"
     if repair.kind == "permutation":
         moved = [str(d) for d, other in enumerate(repair.order) if other != d]
         return f"action dimensions {' and '.join(moved)} are swapped"

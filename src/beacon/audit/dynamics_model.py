@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -128,9 +129,20 @@ def beside(recording: Recording, model: DynamicsModel) -> tuple[Matrix, Matrix]:
     return recording.actions[: len(predicted)].astype(np.float64), predicted
 
 
-def scale_factor(recorded: Matrix, predicted: Matrix, model: DynamicsModel) -> float:
-    """One factor for all dimensions that motion explains: a wrong unit, not seven of them."""
+def scale_factor(
+    recorded: Matrix, predicted: Matrix, model: DynamicsModel, dimensions: Sequence[int] | None = None
+) -> float:
+    """One factor for all dimensions that motion explains: a wrong unit, not seven of them.
+
+    Args:
+        recorded: actions (S, A').
+        predicted: actions that explain the motion (S, A').
+        model: of motion and action.
+        dimensions: which ones the A' are; None: all.
+    """
     weight = model.share / model.noise**2
+    if dimensions is not None:
+        weight = weight[list(dimensions)]
     above = float(((recorded * predicted).sum(axis=0) * weight).sum())
     below = float(((predicted * predicted).sum(axis=0) * weight).sum())
     return float(np.clip(above / below, 0.05, 20)) if below > 0 else 1.0

@@ -121,7 +121,8 @@ def predictive_p_values(
     distribution.
 
     p = 1 − T_{n−1}((x − mean) / (s √(1 + 1/n))), with s at least ``least_spread``. Unlike ranks, it can be
-    small although the sample is.
+    small although the sample is. Where the sample is skewed to the right, its tail is that of a gamma
+    distribution with the same skewness (Pearson's type III), if that is heavier.
 
     Args:
         values: (m,) what is judged, on a scale on which sound values are about normal, such as a logarithm.
@@ -130,6 +131,7 @@ def predictive_p_values(
         trusted: the same of other sound demonstrations, whose mean may differ. Where they vary more, their
             spread and their number count.
     """
+    from scipy.stats import pearson3, skew
     from scipy.stats import t as student
 
     count = len(null)
@@ -142,7 +144,11 @@ def predictive_p_values(
             spread, freedom = other, len(trusted) - 1
     spread = max(spread, least_spread)
     statistic = (values - float(np.mean(null))) / (spread * np.sqrt(1 + 1 / count))
-    return np.asarray(student.sf(statistic, freedom))
+    p_values = np.asarray(student.sf(statistic, freedom))
+    skewness = float(skew(null)) if np.std(null) > 0 else 0.0
+    if skewness > 0:
+        p_values = np.maximum(p_values, pearson3.sf(statistic, skewness))
+    return p_values
 
 
 def untruncated(values: Vector, share: float) -> Vector:

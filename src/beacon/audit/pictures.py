@@ -1,4 +1,4 @@
-"""What the pictures alone tell: another camera, frozen and dropped frames."""
+"""What the pictures alone tell: frozen and dropped frames."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from beacon.audit.calibration import CalibrationOptions, Members, calibrate
-from beacon.audit.evidence import SUSPICIOUS, CheckResult, Evidence, Matrix, Vector, evidence_from_p_values
+from beacon.audit.calibration import CalibrationOptions, calibrate
+from beacon.audit.evidence import SUSPICIOUS, Evidence, Matrix, Vector
 from beacon.audit.recordings import Recording, longest_run, speed
-from beacon.audit.regression import cross_fitted_residuals, principal_components
 
 FRAMES = "frames"  # name of the check of frozen and dropped frames
 CERTAIN = 1e-9  # p-value of what no sound recording does
@@ -29,61 +28,6 @@ class PictureOptions:
     unseen_motion: float = 3.0
     # How the sound part of a set is found.
     calibration: CalibrationOptions = field(default_factory=CalibrationOptions)
-
-
-def check_cameras(recordings: list[Recording], options: PictureOptions) -> CheckResult:
-    """Whether the pictures show the robot where its state says.
-
-    Coarse pictures are predicted from the state by demonstrations of other folds. From another camera the
-    robot is seen elsewhere.
-    """
-    count = len(recordings)
-    if count < options.enough or not recordings[0].pictures.shape[1] or not recordings[0].state.shape[1]:
-        return CheckResult.silent(count)
-    views = _Views(recordings, options)
-    misfits = np.ones(count)
-
-    def measure(members: Members) -> Matrix:
-        nonlocal misfits
-        misfits = views.misfits(members)
-        return np.asarray(np.log(misfits + 1e-9)[:, None])
-
-    calibrated = calibrate(measure, count, options.calibration)
-    usual = float(np.median(misfits[calibrated.members]))
-
-    def words(number: int) -> str:
-        return (
-            "another camera: pictures do not show the robot where its state says "
-            f"(off {misfits[number] / usual:.1f} × as much as is usual in its set)"
-        )
-
-    p_values, scores = calibrated.combined, calibrated.scores
-    evidence = evidence_from_p_values("camera", "another camera", p_values, scores, words)
-    return CheckResult(p_values, scores, evidence)
-
-
-class _Views:
-    """Some frames of every demonstration with their states."""
-
-    def __init__(self, recordings: list[Recording], options: PictureOptions) -> None:
-        steps = [
-            np.unique(np.linspace(0, len(r.state) - 1, options.camera_frames).astype(int)) for r in recordings
-        ]
-        pairs = list(zip(recordings, steps, strict=True))
-        self._demo = np.repeat(np.arange(len(recordings)), [len(chosen) for chosen in steps])
-        state = np.concatenate([r.state[s] for r, s in pairs]).astype(np.float64)
-        self._state = (state - state.mean(axis=0)) / (state.std(axis=0) + 1e-6)
-        pictures = np.concatenate([r.pictures[s] for r, s in pairs]).astype(np.float64)
-        self._views = principal_components(pictures, 16)
-        self._fold = np.random.default_rng(0).permutation(len(recordings))[self._demo]
-
-    def misfits(self, members: Members) -> Vector:
-        """How far the pictures of a demonstration are from what its states make expect, (demos,)."""
-        residuals, _ = cross_fitted_residuals(
-            self._state, self._views, self._fold, usable=members[self._demo], ridge=1e-1
-        )
-        sums = np.bincount(self._demo, (residuals**2).mean(axis=1))
-        return np.asarray(np.sqrt(sums / np.bincount(self._demo)))
 
 
 def check_frames(
@@ -115,7 +59,8 @@ def _frozen(recordings: list[Recording], seen: list[int], options: PictureOption
     speeds = np.concatenate([speed(recordings[number]) for number in seen])
     usual_speed = float(np.median(speeds[speeds > 0])) if (speeds > 0).any() else np.inf
     runs = {number: _still_run(recordings[number]) for number in seen}
-    usual = float(np.quantile([motion for _, _, motion in runs.values()], options.calibration.sound_share))
+    motions = [motion for _, _, motion in runs.values()]
+    usual = float(np.quantile(motions, options.calibration.sound_share, method="lower"))
     least = max(options.unseen_motion * usual, options.frozen_frames * 0.2 * usual_speed)
     return [
         Evidence(

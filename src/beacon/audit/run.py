@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from beacon.audit.cameras import check_cameras
 from beacon.audit.diagnosis import DYNAMICS
 from beacon.audit.distance import SetDistance, measure_distance
 from beacon.audit.dynamics import check_dynamics
@@ -17,7 +18,7 @@ from beacon.audit.evidence import SUSPICIOUS, Evidence, Vector, benjamini_hochbe
 from beacon.audit.goals import GoalOptions, check_goals
 from beacon.audit.habits import HabitOptions, check_habits
 from beacon.audit.look_alikes import LookAlikeOptions, check_look_alikes
-from beacon.audit.pictures import FRAMES, PictureOptions, check_cameras, check_frames
+from beacon.audit.pictures import FRAMES, PictureOptions, check_frames
 from beacon.audit.recordings import DEFAULT_RATE, Recording, control_rate, read_recordings
 from beacon.data.episodes import EpisodeSet
 from beacon.errors import UserError
@@ -208,7 +209,7 @@ def judge_recordings(
         dynamics,
         check_goals(recordings, options.goals),
         check_look_alikes(recordings, target, options.look_alikes, dynamics.p_values < SUSPICIOUS),
-        check_cameras(recordings, options.pictures),
+        check_cameras(recordings, target, options.pictures),
     ]
     single = [
         *check_frames(recordings, target, options.pictures),
