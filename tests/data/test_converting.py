@@ -200,6 +200,26 @@ def test_conversion_is_whole_or_absent(
 
 
 @pytest.mark.parametrize("out", ["copy.hdf5", "lerobot"])
+def test_a_conversion_that_was_refused_or_killed_leaves_nothing_in_the_way(
+    out: str, tmp_path: Path, make_file: MakeFile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = make_file(), make_file("bad.hdf5", seed=3)
+    with h5py.File(bad, "r+") as file:
+        del file["data/demo_2/actions"]
+    folder = tmp_path / "new"
+    words = [str(folder / out), "--images", "--fps", "10"]
+    assert main(["data", "convert", str(bad), *words]) == 2
+    assert "demo_2" in capsys.readouterr().err
+    assert list(folder.iterdir()) == []
+    partial = folder / f"{out}.partial"  # of a process that died
+    partial.mkdir()
+    (partial / "demo_0.hdf5").write_bytes(b"half")
+    (partial / "header.json").write_text("{}")
+    assert main(["data", "convert", str(good), *words]) == 0
+    assert [path.name for path in folder.iterdir()] == [out]
+
+
+@pytest.mark.parametrize("out", ["copy.hdf5", "lerobot"])
 @pytest.mark.parametrize(
     ("key", "values", "complaint"),
     [

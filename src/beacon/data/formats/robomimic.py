@@ -83,7 +83,9 @@ def create_writer(path: Path, options: WriteOptions) -> DatasetWriter:
     attributes = dict(options.attributes or {})
     if options.action_names:
         attributes[ACTION_NAMES] = json.dumps(options.action_names)
-    return RobomimicWriter(path, env_args=env_args, attributes=attributes, overwrite=options.overwrite)
+    return RobomimicWriter(
+        path, env_args=env_args, attributes=attributes, overwrite=options.overwrite, resumable=False
+    )
 
 
 FORMAT = Format(

@@ -48,11 +48,12 @@ class RobomimicWriter(DatasetWriter):
         compression: int | None = 1,  # gzip level for images; None: stored as they are
         resume: bool = False,
         overwrite: bool = False,  # replace a finished file, and throw away an unfinished one
+        resumable: bool = True,  # False: what a failed attempt leaves is thrown away
     ) -> None:
         self.path = Path(path)
         self.partial = self.path.with_name(self.path.name + ".partial")
         self.masks: dict[str, list[str]] = {}
-        self._compression = compression
+        self._compression, self._resumable = compression, resumable
         self._header = {"env_args": dict(env_args), "attributes": dict(attributes or {})}
         self._lock = WriteLock(self.path, self.partial)
         if self.path.exists() and not overwrite:
@@ -72,7 +73,7 @@ class RobomimicWriter(DatasetWriter):
             self._lock.take()
             if not self._finished():
                 header.unlink(missing_ok=True)  # nothing was written, so nothing is bound to its settings
-            elif not resume and not overwrite:
+            elif self._resumable and not resume and not overwrite:
                 raise UserError(
                     f"{self.path}: an unfinished file with {len(self._finished())} demonstrations is in "
                     f"{self.partial}; resume it, or delete that folder to start over"
@@ -140,7 +141,7 @@ class RobomimicWriter(DatasetWriter):
             group.attrs["num_samples"] = len(episode.actions)
             file.flush()
             image = file.id.get_file_image()
-        keeps = f"the {len(self)} demonstrations before it are kept; make room and resume"
+        keeps = self._keeps(f"the {len(self)} demonstrations before it are kept")
         write_bytes(self._file(name), image, keeps)
         self._names[name] = None
         return name
@@ -158,7 +159,7 @@ class RobomimicWriter(DatasetWriter):
             unknown = sorted(set(chosen) - set(names))
             if unknown:
                 raise ValueError(f"mask '{key}' names {listing(unknown)}, not in the file")
-        keeps = f"the demonstrations are kept in {self.partial}; make room and resume"
+        keeps = self._keeps(f"the demonstrations are kept in {self.partial}")
         with writing(self.path, keeps):
             need = sum(self._file(name).stat().st_size for name in names)
             if shutil.disk_usage(self.partial).free < need:
@@ -169,6 +170,9 @@ class RobomimicWriter(DatasetWriter):
             joined.replace(self.path)
             sync(self.path.parent)
             shutil.rmtree(self.partial)
+
+    def _keeps(self, what: str) -> str:
+        return f"{what}; make room and resume" if self._resumable else "nothing was changed"
 
     def _join(self, path: Path, names: Sequence[str]) -> None:
         with create_hdf5(path) as (file, disk):
@@ -207,6 +211,8 @@ class RobomimicWriter(DatasetWriter):
             if kind is None:
                 self.finish()
         finally:
+            if not self._resumable:
+                shutil.rmtree(self.partial, ignore_errors=True)
             self._lock.release()
 
 

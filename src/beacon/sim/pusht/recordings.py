@@ -58,7 +58,7 @@ def write_recordings(
             raise UserError(f"{path} has {len(names)} demonstrations, {demos} are asked for")
         chosen = np.random.default_rng([seed, 42]).permutation(len(names))[:demos]
         arguments = {"env_name": "gym_pusht/PushT-v0", "type": 2, "env_kwargs": {"control_freq": 10}}
-        with RobomimicWriter(out, env_args=arguments) as writer:
+        with RobomimicWriter(out, env_args=arguments, resumable=False) as writer:
             for number, index in enumerate(chosen):
                 name = names[index]
                 state = reader.read(name, "obs/state")
