@@ -103,7 +103,7 @@ def free_port() -> int:
 
 def get_soon(port: int, wanted: str, process: subprocess.Popen[Any]) -> None:
     """Ask until the page says what is wanted, as long as the process that serves it lives."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300  # as long as a busy machine may need
     seen = ""
     while wanted not in seen:
         assert time.monotonic() < until and process.poll() is None, seen

@@ -46,6 +46,7 @@ class Campaign(ABC):
     sample: ClassVar[int]  # attempts in `make test`; 0: none, it takes too long
     parallel: ClassVar[bool] = False  # whether attempts may be made side by side, each in a lane of its own
     planned: int  # attempts of the whole campaign; may be known only after `prepare`
+    plan: str = ""  # changes with what the numbers of attempts mean, where that depends on the code
 
     def __init__(self, folder: Path, *, small: bool = False) -> None:
         self.folder, self.small = folder, small
@@ -119,6 +120,7 @@ def run(
         notify: called after every attempt.
     """
     planned = campaign.planned if at_most is None else min(at_most, campaign.planned)
+    ledger.follow(campaign.plan)
 
     def one(number: int) -> tuple[Attempt, float] | None:
         began = time.monotonic()
@@ -128,7 +130,8 @@ def run(
         return attempt, time.monotonic() - began
 
     lanes = lanes if campaign.parallel else 1
-    with ThreadPoolExecutor(lanes, initializer=_enter_lane, initargs=(list(range(lanes)),)) as pool:
+    pool = ThreadPoolExecutor(lanes, initializer=_enter_lane, initargs=(list(range(lanes)),))
+    try:
         old = [failure for failure in ledger.failures if failure.commit != ledger.origin.commit]
         for failure, done in zip(old, pool.map(one, [each.attempt for each in old]), strict=True):
             if done is not None:
@@ -144,5 +147,7 @@ def run(
                 attempt, seconds = done
                 ledger.add(attempt.tried, attempt.problem, attempt.measured, seconds)
                 notify(ledger)
+    finally:
+        pool.shutdown(cancel_futures=True)  # an interrupted soak waits for what has begun alone
     ledger.complete = ledger.next >= campaign.planned
     ledger.save()

@@ -112,8 +112,8 @@ def _wrong(said: Said, out: Path, question: tuple[str, ...]) -> str | None:
     """What is wrong with an answer."""
     if "Traceback" in said.err:
         return said.end
-    if left := [path.name for path in out.rglob(".*")]:
-        return f"left {left[0]} behind"
+    if left := [path.name for path in out.rglob("*" if said.code else ".*")]:
+        return f"exit code {said.code} left {left[0]} behind"
     if said.code == 0:
         return None
     if said.code == 2 and (said.one_line or (question == ("data", "check") and not said.err)):

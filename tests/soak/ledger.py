@@ -79,6 +79,7 @@ class Ledger:
     mended: int = 0  # attempts that failed with an earlier commit, and hold with a later one
     seconds: float = 0.0
     complete: bool = False
+    plan: str = ""  # of the campaign: what the numbers of attempts mean
     measured: dict[str, float] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     made: dict[str, int] = field(default_factory=dict)  # attempts with each commit and machine
@@ -105,6 +106,16 @@ class Ledger:
     def survived(self) -> int:
         """Faults that did no harm."""
         return self.tried - self.failed
+
+    def follow(self, plan: str) -> None:
+        """Begin at the first attempt if the numbers mean others than before; what was survived still counts.
+
+        Args:
+            plan: of the campaign.
+        """
+        if plan != self.plan:
+            self.tried -= self.failed  # these are among those that are tried anew
+            self.plan, self.next, self.complete, self.failures = plan, 0, False, []
 
     def add(self, tried: int, problem: str | None, measured: Mapping[str, float], seconds: float) -> None:
         """Note the next attempt.

@@ -14,7 +14,9 @@ from beacon.runs.metrics import read_metrics
 from soak import jobs
 from soak.campaign import Attempt, Campaign, Randomness
 
-STEPS, SLICE, EPOCH, LOG_EVERY = 200_000, 1_000, 100, 20
+SLICE, EPOCH, LOG_EVERY = 1_000, 100, 20  # steps
+STEPS = {"states": 200_000, "images": 20_000}  # of a run; images take most of the time of a step
+WORDS = {"states": ("--cameras", "--features", "obs"), "images": ()}
 PATIENCE = 600.0  # seconds without a new line of metrics
 WARM_UP = 3  # slices of a process; checkpoints are first written in them, by libraries that need memory once
 MORE_MEMORY = 16.0  # MB that a process may have more than after its warm-up
@@ -46,15 +48,15 @@ SMALLEST = {
 }
 
 
-def command_line(run: Path, data: Path, steps: int) -> list[str]:
+def command_line(run: Path, data: Path, kind: str) -> list[str]:
     """``train ...``.
 
     Args:
         run: folder of the run.
         data: folder of the datasets.
-        steps: of the whole run.
+        kind: of the run, one of `STEPS`.
     """
-    words = ["train", "--resume", "--out", str(run), "--steps", str(steps)]
+    words = ["train", "--resume", "--out", str(run), "--steps", str(STEPS[kind]), *WORDS[kind]]
     words += ["--source", str(data / "sim.hdf5"), "--target", str(data / "real.hdf5")]
     return words + [word for name, value in SMALLEST.items() for word in (f"--{name}", *value.split())]
 
@@ -64,52 +66,62 @@ class LongRun(Campaign):
 
     name = "long-run"
     what = (
-        f"a tiny model for {STEPS:,} steps, looked at every {SLICE:,}: memory and file handles of the "
-        "process stay what they were, metrics are readable while it writes, logs stay bounded"
+        f"a tiny model for {STEPS['states']:,} steps on states, then one for {STEPS['images']:,} on images, "
+        f"looked at every {SLICE:,}: memory and file handles of the process stay what they were, metrics are "
+        "readable while it writes, logs stay bounded"
     )
     unit = f"slices of {SLICE:,} steps"
     share = 0.15
     sample = 0
-    planned = STEPS // SLICE
+    planned = sum(STEPS.values()) // SLICE
 
     def prepare(self) -> None:
-        """Start or resume the run."""
-        data = self.folder / "data"
-        jobs.make_data(data)
-        self._run = self.folder / "run"
-        self._log = (self.folder / "log.txt").open("wb")
-        code = "from beacon.cli.main import entry; entry()"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code, *command_line(self._run, data, STEPS)],
-            stdout=self._log,
-            stderr=self._log,
-        )
+        """Make the datasets; the first attempt starts or resumes its run."""
+        self._data = self.folder / "data"
+        jobs.make_data(self._data)
+        self._kind = ""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _enter(self, kind: str) -> subprocess.Popen[bytes]:
+        """The run of this kind, started or resumed."""
+        if self._process is not None and self._kind == kind:
+            return self._process
+        self.close()
+        self._kind, self._run = kind, self.folder / kind
         self._looks: list[tuple[float, int]] = []
+        command = [sys.executable, "-c", "from beacon.cli.main import entry; entry()"]
+        with (self.folder / "log.txt").open("wb") as log:
+            self._process = subprocess.Popen(
+                [*command, *command_line(self._run, self._data, kind)], stdout=log, stderr=log
+            )
+        return self._process
 
     def close(self) -> None:
         """Interrupt the run; it goes on with the next soak."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-        self._process.wait()
-        self._log.close()
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._process.send_signal(signal.SIGINT)
+            self._process.wait()
 
     def attempt(self, number: int, rng: Randomness) -> Attempt:
         """Wait for the end of a slice, and look."""
-        wanted = (number + 1) * SLICE
+        first = STEPS["states"] // SLICE
+        process = self._enter("states" if number < first else "images")
+        wanted = (number + 1 if number < first else number + 1 - first) * SLICE
         seen, changed = -1, time.monotonic()
         while (step := self._step()) < wanted:
             if step != seen:
                 seen, changed = step, time.monotonic()
-            if self._process.poll() is not None:
+            if process.poll() is not None:
                 step = self._step()
-                if step < wanted or self._process.returncode != 0:
+                if step < wanted or process.returncode != 0:
                     last = (self.folder / "log.txt").read_text(errors="replace")[-500:]
-                    return Attempt(1, f"the run ended at step {step} with {self._process.returncode}: {last}")
+                    return Attempt(1, f"the run ended at step {step} with {process.returncode}: {last}")
                 break
             if time.monotonic() - changed > PATIENCE:
                 return Attempt(1, f"no step after {step} for {PATIENCE:g} s")
             time.sleep(0.5)
-        return self._look(wanted)
+        return self._look(wanted, process.pid)
 
     def _step(self) -> int:
         """The newest step that was logged, from the end of the file alone."""
@@ -121,7 +133,7 @@ class LongRun(Campaign):
             return 0
         return max((int(json.loads(line)["step"]) for line in lines), default=0)
 
-    def _look(self, step: int) -> Attempt:
+    def _look(self, step: int, process: int) -> Attempt:
         log = read_metrics(self._run / "metrics.jsonl")
         if log.damaged > 1 or len(log.train) < step // LOG_EVERY:  # the last line may be half written
             return Attempt(1, f"step {step}: {log.damaged} unreadable lines, {len(log.train)} readable ones")
@@ -130,8 +142,8 @@ class LongRun(Campaign):
         others = sum(path.stat().st_size for path in _files(self._run)) - size
         if size > BYTES_A_LINE * 3 * lines or others > OTHER_BYTES:
             return Attempt(1, f"step {step}: metrics.jsonl of {size:,} bytes, {others:,} bytes beside it")
-        measured = {"steps": float(step), "run folder (MB)": (size + others) / 1e6}
-        now = _resources(self._process.pid)
+        measured = {f"steps on {self._kind}": float(step), "run folder (MB)": (size + others) / 1e6}
+        now = _resources(process)
         if now is None:  # it has just ended
             return Attempt(1, measured=measured)
         self._looks.append(now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,8 @@ class Storage(Campaign):
         attempts += [(DAMAGED, "damage", number) for number in range(DAMAGES)]
         if not self.small and self._disk("64k"):
             attempts += [("", "disk", number) for number in range(DISKS)]
+        # Counts of calls change with the code; "for all n" holds for one plan alone.
+        self.plan = sha256(repr(attempts).encode()).hexdigest()[:12]
         order = np.random.default_rng(len(attempts)).permutation(len(attempts))
         self._attempts = [attempts[index] for index in order]
         self.planned = len(self._attempts)

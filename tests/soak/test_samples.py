@@ -109,6 +109,23 @@ def test_what_failed_is_tried_again_with_the_next_commit_alone(origin: Origin, t
         assert (ledger.tried, ledger.failed, ledger.mended) == (40, 2 * len(failing), len(bad) - len(left))
 
 
+def test_a_campaign_whose_numbers_mean_other_attempts_begins_again(origin: Origin, tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "coin-0.json", origin)
+    for plan, anew in (("", True), ("more calls", True), ("more calls", False)):
+        survived = ledger.survived
+        ledger = Ledger.load(ledger.file, origin)
+        with Coin(tmp_path) as campaign:
+            campaign.plan = plan
+            run(campaign, ledger, until=float("inf"))
+            bad = [number for number, value in campaign.seen.items() if value < Coin.bad]
+        assert (ledger.next, ledger.complete, ledger.plan) == (20, True, plan)
+        assert sorted(campaign.seen) == (list(range(20)) if anew else [])
+        if anew:
+            assert (ledger.tried, ledger.failed) == (survived + 40, 2 * len(bad))
+        else:
+            assert ledger.survived == survived
+
+
 def test_the_page_has_a_row_for_every_campaign_that_was_tried(origin: Origin, tmp_path: Path) -> None:
     for seed, tried in ((3, 1000), (12, 200)):
         ledger = Ledger(tmp_path / f"coin-{seed}.json", Origin(seed, "abc", "a machine"))
