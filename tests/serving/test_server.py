@@ -163,6 +163,15 @@ def test_a_step_in_between_can_be_observed_without_asking(server: PolicyServer, 
     np.testing.assert_array_equal(later, policy.predict(steps, axes="history"))
 
 
+def test_an_observation_that_changes_its_keys_is_named(server: PolicyServer) -> None:
+    with Client(url(server)) as client:
+        client.act(observation())
+        with pytest.raises(UserError, match=r"^pose: .* pose was of shape \(3,\), now it is not there$"):
+            client.act({"front": observation()["front"]})
+        client.reset()
+        assert client.act(observation()).shape == (8, 2)
+
+
 def test_a_batch_has_the_bits_of_the_policy_itself(server: PolicyServer, policy_folder: Path) -> None:
     policy = load_policy(policy_folder)
     seeds, rows = list(range(100, 120)), [0, 5, 7, 19]
