@@ -95,6 +95,7 @@ def test_metadata_says_all_that_a_robot_must_know(client: Any, policy_folder: Pa
         "shape": [24, 24, 3],
         "dtype": "uint8",
         "kind": "image",
+        "fit": "stretch",
         "also_called": [],
     }
     assert metadata["observation"]["pose"]["also_called"] == ["observation/state"]
