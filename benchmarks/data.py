@@ -166,7 +166,7 @@ def measure_memory(folder: Path, counts: list[int]) -> dict[str, float]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    parser.add_argument("--json", type=Path, help="also write the numbers here, beside those of other parts")
     parser.add_argument("--quick", action="store_true", help="smaller, for trying")
     parser.add_argument("--lerobot", help="a Python interpreter that has LeRobot")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure")
@@ -190,7 +190,8 @@ def main() -> None:
             table.add_row(what, name, f"{value:,.3g}" if value < 100 else f"{value:,.0f}")
     Console().print(table)
     if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+        known = json.loads(options.json.read_text()) if options.json.exists() else {}
+        options.json.write_text(json.dumps(known | results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

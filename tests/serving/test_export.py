@@ -27,6 +27,7 @@ from beacon.policy import DiffusionPolicy, ObservationSpec, PolicyConfig, save_p
 from beacon.policy.config import DomainLabel
 from beacon.policy.trained import TrainedPolicy
 from beacon.serving import Client, policy_graph
+from beacon.serving.card import write_card
 from beacon.serving.export import ExportOptions, export_policy
 from beacon.serving.protocol import fingerprint
 from beacon.training import train
@@ -97,7 +98,16 @@ def test_the_card_says_what_a_hub_and_a_reader_want(run: Path, tmp_path: Path) -
     assert "75.0%" in card and "30.0 to 95.0%" in card and "Method cotrain" in card
     assert "<script>" not in card and re.search(r"stack\\\|\\<script\\>", card)
     assert "24 × 24 × 3" in card
+    assert "others are stretched" in card and "beacon evaluate" not in card  # by a name that is no word
     provenance = json.loads((tmp_path / "p" / "provenance.json").read_text())
+    provenance["success"][0]["task"] = "stack"
+    policy = load_policy(tmp_path / "p")
+    before = fingerprint(policy)
+    policy.deployment = replace(policy.deployment, image_fit="pad")
+    again = write_card("p", policy, provenance, {})
+    assert "beacon evaluate p --task stack --domain texture\n" in again and "others are padded" in again
+    assert fingerprint(policy) != before
+    assert "beacon evaluate" not in write_card("p", policy, provenance | {"success": []}, {})
     assert [entry["role"] for entry in provenance["data"]] == ["source", "target"]
     export_policy(run, tmp_path / "q", ExportOptions())
     assert "license: other" in (tmp_path / "q" / "README.md").read_text()

@@ -95,6 +95,7 @@ def test_metadata_says_all_that_a_robot_must_know(client: Any, policy_folder: Pa
         "shape": [24, 24, 3],
         "dtype": "uint8",
         "kind": "image",
+        "fit": "stretch",
         "also_called": [],
     }
     assert metadata["observation"]["pose"]["also_called"] == ["observation/state"]
@@ -161,6 +162,15 @@ def test_a_step_in_between_can_be_observed_without_asking(server: PolicyServer, 
     policy.predict(observation(0))
     steps = {key: np.stack([observation(seed)[key] for seed in (3, 4)]) for key in ("front", "pose")}
     np.testing.assert_array_equal(later, policy.predict(steps, axes="history"))
+
+
+def test_an_observation_that_changes_its_keys_is_named(server: PolicyServer) -> None:
+    with Client(url(server)) as client:
+        client.act(observation())
+        with pytest.raises(UserError, match=r"^pose: .* pose was of shape \(3,\), now it is not there$"):
+            client.act({"front": observation()["front"]})
+        client.reset()
+        assert client.act(observation()).shape == (8, 2)
 
 
 def test_a_batch_has_the_bits_of_the_policy_itself(server: PolicyServer, policy_folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 from beacon.policy.trained import TrainedPolicy
 
 ONNX, TORCH = "policy.onnx", "policy.pt2"
+FITS = {"stretch": "others are stretched", "pad": "others are padded", "crop": "others are cropped"}
 GRAPHS = {
     ONNX: "observation and noise to actions as one ONNX graph",
     TORCH: "the same for `torch.export.load`",
@@ -42,7 +44,7 @@ def write_card(
         "A diffusion policy for a robot, trained with BEACON. Observation steps that it sees: "
         f"{policy.obs_steps}. Actions that it predicts: {policy.horizon}, "
         f"of which the first {policy.action_steps} are meant to be executed before the next look.",
-        _usage(name),
+        _usage(name, provenance),
         "## Observations and actions\n\n" + _shapes(policy),
         "## Training\n\n" + _training(provenance),
         "## Success rates\n\n" + _success(provenance),
@@ -52,14 +54,18 @@ def write_card(
     return "\n\n".join(parts) + "\n"
 
 
-def _usage(name: str) -> str:
+def _usage(name: str, provenance: Mapping[str, Any]) -> str:
     folder = _plain(name)
+    # Only what was evaluated is known to have a simulation.
+    evaluated = [(entry["task"], entry["domain"]) for entry in provenance.get("success") or []]
+    plain = [pair for pair in evaluated if all(re.fullmatch(r"[\w./-]+", word) for word in pair)]
+    evaluate = f"beacon evaluate {folder} --task {plain[0][0]} --domain {plain[0][1]}\n" if plain else ""
     return (
         "```python\nimport beacon\n\n"
         f'policy = beacon.load_policy("{folder}")\n'
         "actions = policy.act(observation)  # (steps to execute, action dims)\n```\n\n"
         f"```sh\nbeacon serve {folder}      # for robots' programs, by openpi's websocket protocol\n"
-        f"beacon evaluate {folder} --task stack --domain texture\n```"
+        f"{evaluate}```"
     )
 
 
@@ -69,7 +75,8 @@ def _shapes(policy: TrainedPolicy) -> str:
         image = key in policy.spec.cameras
         shape = policy.spec.cameras[key] if image else (policy.spec.proprio[key],)
         others = ", ".join(policy.deployment.data_names(key)[1:]) or "–"
-        rows.append((key, " × ".join(map(str, shape)), "uint8 image" if image else "float32", others))
+        kind = f"uint8 image, {FITS[policy.deployment.image_fit]}" if image else "float32"
+        rows.append((key, " × ".join(map(str, shape)), kind, others))
     names = ", ".join(policy.action_names)
     rows.append(("action", str(policy.spec.action_dim), "float32", names))
     rate = policy.deployment.control_rate

@@ -127,8 +127,12 @@ class ClientState:
         # Copies: a camera may reuse its buffer for the next image. Texts, such as a prompt, are not observed.
         arrays = {key: np.array(value) for key, value in observation.items() if not isinstance(value, str)}
         with self._lock:
-            if self._steps and _shapes(self._steps[-1]) != _shapes(arrays):
-                raise UserError("an observation's keys and shapes stay the same until reset()")
+            if self._steps and (other := _differing(self._steps[-1], arrays)):
+                was, now = (_described(step, other[0]) for step in (self._steps[-1], arrays))
+                raise UserError(
+                    f"{', '.join(other)}: an observation's keys and shapes stay the same until reset(); "
+                    f"{other[0]} was {was}, now it is {now}"
+                )
             self._steps.append(arrays)
 
     def forget_last(self) -> None:
@@ -187,5 +191,11 @@ def read_actions(answer: Mapping[str, Any]) -> NDArray[np.float32]:
     return actions.astype(np.float32)  # a copy that may be written to
 
 
-def _shapes(arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
-    return {key: value.shape for key, value in arrays.items()}
+def _differing(before: Mapping[str, NDArray[Any]], now: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Keys that only one of two steps has, or that have other shapes."""
+    keys = sorted(before.keys() | now.keys())
+    return [key for key in keys if _described(before, key) != _described(now, key)]
+
+
+def _described(step: Mapping[str, NDArray[Any]], key: str) -> str:
+    return f"of shape {step[key].shape}" if key in step else "not there"

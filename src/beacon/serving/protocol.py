@@ -107,6 +107,8 @@ def fingerprint(policy: TrainedPolicy) -> str:
         "config": to_plain(policy.policy.config),
         "normalization": {name: [a.offset.tolist(), a.scale.tolist()] for name, a in scales.items()},
     }
+    if policy.deployment.image_fit != "stretch":
+        plain["image_fit"] = policy.deployment.image_fit
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
     for name, tensor in sorted(policy.policy.state_dict().items()):
         digest.update(name.encode())
