@@ -80,6 +80,7 @@ def test_extend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     follow(DOCS / "tutorials" / "extend.md", tmp_path)
     out = capsys.readouterr().out
     assert "['demo_0'] 9 ['state']" in out and "headlight=0.15" in out
+    assert "raise-cube 60 ['cube']" in out
 
 
 def notebook_maker() -> ModuleType:

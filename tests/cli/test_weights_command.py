@@ -73,8 +73,8 @@ def test_table(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_both_ends(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["weights", str(two), "--demos", "2"]) == 0
     out = capsys.readouterr().out
-    kept, faded = out.split("most faded")
-    assert "most kept" in kept
+    kept, faded = out.split("smallest weights")
+    assert "largest weights" in kept
     means = q_of(two)[:48].reshape(8, 6).mean(1)
     files = ["sim.hdf5"] * 5 + ["far.hdf5"] * 3
     listed = [row.split("│") for row in faded.splitlines() if ".hdf5" in row]

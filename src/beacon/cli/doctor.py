@@ -21,7 +21,7 @@ from beacon.cli import parsing
 
 DESCRIPTION = """Check this machine: Python, torch, device, OpenGL, video codecs, disk, optional packages.
 
-Every line that is not ok says what it is needed for and how to mend it. Exit code: 1 if something is missing
+Every line that is not ok says what it is needed for and how to fix it. Exit code: 1 if something is missing
 that every run needs, 0 otherwise."""
 DISTRIBUTION = "beacon-cotraining"
 TESTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
@@ -58,7 +58,7 @@ class Finding:
     name: str
     status: Status  # broken: no run works; missing: something optional does not
     detail: str
-    advice: str = ""  # how to mend it
+    advice: str = ""  # how to fix it
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``beacon weights RUN``: which demonstrations a run kept and which it let fade."""
+"""``beacon weights RUN``: which demonstrations have the largest and the smallest weights."""
 
 from __future__ import annotations
 
@@ -255,8 +255,8 @@ def _show(weights: DemonstrationWeights, count: int) -> None:
     if len(demos) <= 2 * count:
         console.print(_listing("source demonstrations, the heaviest first", demos, several=several))
         return
-    console.print(_listing("most kept", demos[:count], several=several))
-    console.print(_listing("most faded", demos[-count:][::-1], several=several))
+    console.print(_listing("largest weights", demos[:count], several=several))
+    console.print(_listing("smallest weights", demos[-count:][::-1], several=several))
 
 
 def _listing(title: str, demos: list[DemoWeight], *, several: bool) -> object:

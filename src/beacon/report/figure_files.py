@@ -102,7 +102,7 @@ def _gallery(view: RunView) -> Iterator[Any]:
     assert view.pool is not None
     pool, table = view.pool, view.record.windows
     ends = {end: demos[:ROWS] for end, demos in gallery(view).items() if demos}
-    titles = {"kept": "most kept", "faded": "most faded", "some": "demonstrations"}
+    titles = {"kept": "largest weights", "faded": "smallest weights", "some": "demonstrations"}
     rows = max(map(len, ends.values()))
     own = (
         {}

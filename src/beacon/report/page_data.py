@@ -112,7 +112,7 @@ def run_data(view: RunView, assets: PoolAssets | None) -> dict[str, Any]:
 
 
 def gallery(view: RunView) -> dict[str, list[int]]:
-    """DemonstrationPool numbers of the demonstrations to show: most kept and most faded, or just some."""
+    """DemonstrationPool numbers of the demonstrations to show: largest and smallest weights, or just some."""
     if view.pool is None:
         return {}
     if view.record.windows is None or view.pool_numbers is None:

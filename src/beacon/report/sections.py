@@ -136,7 +136,7 @@ def gallery_section(
     )
     return section(
         "gallery",
-        "Demonstrations, most kept and most faded" if weighing else "Demonstrations",
+        "Demonstrations with the largest and the smallest weights" if weighing else "Demonstrations",
         tag("div", choice("gallery-run", "Run", options), class_="controls"),
         tag("div", id="gallery-strips"),
         [tag("div", figure_slot(figure), data_run=figure.key.removeprefix("rank-")) for figure in figures],

@@ -113,8 +113,8 @@ def coverage_figure(views: list[RunView]) -> Figure:
         "coverage",
         "Coverage",
         f"Every point is a source demonstration, by its {what} at the start. A strong negative correlation "
-        "means that weights fade what the target demonstrations happen not to cover: the reason to have a "
-        "source.",
+        "means that weights are low where the target has no demonstrations, which is where the source is "
+        "needed.",
         tuple(panels),
     )
 

@@ -88,7 +88,7 @@ def load_training_sets(options: DataOptions) -> list[EpisodeSet]:
         warnings.warn(
             f"{options.target}: the target is a single demonstration, so what is typical of its domain "
             "is known along one path only; discrepancies and weights are less certain, and the policy may "
-            "learn that one demonstration by heart",
+            "overfit to that one demonstration",
             DataWarning,
             stacklevel=2,
         )

@@ -30,7 +30,7 @@ class WeightingConfig:
     # Largest weight a sample may have (paper: about 5).
     q_max: float = 5.0
     # How many times as much as the average source sample a target sample may weigh; None: as much as q_max
-    # lets it (paper). So few demonstrations are not learned by heart, and the source is never given up.
+    # lets it (paper). It keeps the policy from overfitting to few target demonstrations.
     # "auto" gives the target the share of a rule for co-training ratios, see `target_share`.
     target_factor: float | Literal["auto"] | None = None
     # Smallest weight of a target sample (paper: 0.05 or 0.10).
@@ -124,7 +124,7 @@ RECOMMENDED_WEIGHTING = WeightingConfig(
     # Losses follow the phase of the episode, and weights of single windows follow them; means over a
     # demonstration do not.
     granularity="demo",
-    # Strong enough for demonstrations that a check finds wanting to fade to nothing. How much the target
+    # Strong enough that demonstrations which fail a check end at a weight of zero. How much the target
     # weighs is bounded below.
     lambda_d=1.0,
     # In a short run, small steps reach their weights when the learning rate has fallen; the minimiser is
@@ -132,7 +132,7 @@ RECOMMENDED_WEIGHTING = WeightingConfig(
     # decide.
     solver=Minimiser(),
     lambda_2=0.1,
-    # A share of the target that follows from how many demonstrations there are. With much more, a few
-    # demonstrations are learned by heart.
+    # A share of the target that follows from the numbers of demonstrations. With much more the policy
+    # overfits to a few of them.
     target_factor="auto",
 )
