@@ -63,13 +63,8 @@ def test_refreshes_are_rare_and_compute_few_windows(source: Path, target: Path, 
     assert lines[0]["swept_windows"] > 0
     method = trainer.method
     assert method.reweighter.planned_refreshes == len(lines)
-    state = method.state_dict()
-    epochs, losses = state["measurement/epoch"], state["measurement/losses"]
-    known = np.flatnonzero(epochs >= 0)
-    assert 0 < len(known) < size
     weights = method.reweighter.weights
     assert np.isfinite(weights).all() and len(np.unique(weights)) > 1
-    assert np.isfinite(losses).all()
 
 
 def test_never_measured_windows_have_their_neighbours_values(

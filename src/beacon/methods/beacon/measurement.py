@@ -111,9 +111,10 @@ class ReuseGradientSteps(Measurement):
     # Beyond so many windows, where a pass over them takes more than max_age epochs, the cost of a refresh is
     # bounded by the two options below; 0: never.
     bounded_beyond: int = field(default=20_000, metadata=OMIT_DEFAULT)
-    # Then: refreshes in a pass over the data, and windows that are computed anew, as a share of those that
-    # gradient steps have seen since the last refresh.
+    # Then: refreshes in a pass over the data.
     refreshes_per_pass: int = field(default=4, metadata=OMIT_DEFAULT)
+    # Then: windows that are computed anew, as a share of those that gradient steps have seen since the last
+    # refresh.
     sweep_share: float = field(default=0.1, metadata=OMIT_DEFAULT)
 
     first_epoch: ClassVar[int] = 1
