@@ -21,7 +21,7 @@ help:
 	@echo "make test-minimal   the tests with the oldest dependencies that pyproject.toml allows"
 	@echo "make soak    try to break everything for MINUTES=20: docs/reliability.md; a second call goes on"
 	@echo "make bench   speed, side by side with what you would use instead"
-	@echo "make gpu-check  both presets on a GPU: speed, memory, resume, agreement with the CPU"
+	@echo "make gpu-check  every preset on a GPU: speed, memory, resume, agreement with the CPU"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make docs    regenerate the parts of docs/ that commands print"
 	@echo "make site    the documentation as a site, built strictly: site/index.html"

@@ -1,4 +1,4 @@
-"""What a GPU does with both presets, beside the CPU: `make gpu-check`, or python benchmarks/gpu.py [--quick].
+"""What a GPU does with every preset, beside the CPU: `make gpu-check`, or python benchmarks/gpu.py [--quick].
 
 Each preset trains a few hundred steps on synthetic demonstrations. Printed are steps per second, the share of
 the device's matrix rate, memory, whether a resumed run is the uninterrupted one to the bit, how far the first
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -20,6 +21,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from beacon.devices import choose_device
+from beacon.errors import UserError
 from beacon.methods import METHODS
 from beacon.runs import RunFolder
 from beacon.training.config import DataOptions, RunOptions, TrainConfig, preset_config
@@ -147,13 +149,23 @@ def check(preset: str, device: str, folder: Path, *, quick: bool) -> dict[str, A
 
 
 def main() -> int:
-    """Check both presets; 1 where a check fails."""
+    """Check the presets; 1 where a check fails, 2 where there is no such device."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--presets", nargs="+", default=["cpu", "paper"])
+    parser.add_argument("--presets", nargs="+", default=["cpu", "gpu", "paper"])
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     options = parser.parse_args()
-    device = choose_device(options.device)
+    try:
+        device = choose_device(options.device)
+    except UserError as error:
+        print(f"gpu-check: {error}", file=sys.stderr)
+        print(
+            "gpu-check: run it on a machine with an NVIDIA GPU and a torch that is built for it (`beacon "
+            "doctor` says what torch sees); `python benchmarks/gpu.py --device cpu --quick` tries the check "
+            "itself",
+            file=sys.stderr,
+        )
+        return 2
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     print(f"{name}, torch {torch.__version__}")
     failed = False

@@ -5,8 +5,9 @@
 Windows are synthetic: embeddings of 64 features and chunks of 8 numbers in memory-mapped files,
 demonstrations of 100 windows, 5 target demonstrations. Every part and size has a process of its own with one
 thread. Times a window are of the processor, so that other programs change little; of the memory the peak
-counts, without mapped files. `training` is what a window costs in a gradient step, `recommended` over it the
-overhead of a refresh for every pass over the data. `index` compares the inverted index with the exact search.
+counts, without mapped files. `training` is what a window costs in a gradient step and in a refresh,
+`overhead` what refreshes add to a run with the default options. `index` compares the inverted index with the
+exact search.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from scale_inputs import DEMO, FEATURES, Inputs, PeakWatch
+from scale_inputs import DEMO, FEATURES, PIECE, Inputs, PeakWatch
+from scale_training import overhead, training
 
-BATCH = 64  # windows of a gradient step
+BATCH = 64  # windows of a mini-batch
 
 
 def refresh(inputs: Inputs, **options: Any) -> dict[str, float]:
@@ -73,32 +75,34 @@ def _refresh(inputs: Inputs, make: Callable[..., Any], seen: dict[str, Any]) -> 
     }
 
 
-def training(inputs: Inputs) -> dict[str, float]:
-    """What a window costs in a gradient step of two presets, milliseconds; whatever the number of windows."""
-    from beacon.policy import DiffusionPolicy, ObservationSpec
-    from beacon.training.config import OptimizationOptions, preset_config
-    from beacon.training.optimization import make_optimizer
+def localized(inputs: Inputs) -> dict[str, float]:
+    """The localized discrepancy of a linear policy: 25 steps of its ascent, two passes over all windows.
 
-    spec = ObservationSpec(cameras={"image": (96, 96, 3)}, proprio={"position": 3}, action_dim=7)
-    found = {}
-    for preset in ("cpu", "paper"):
-        config, _ = preset_config(preset, "robomimic" if preset == "paper" else None)
-        policy = DiffusionPolicy(spec, config)
-        optimizer = make_optimizer(policy.parameters(), OptimizationOptions())
-        draw = torch.Generator().manual_seed(0)
-        images = {"image": torch.randint(255, (BATCH, config.obs_steps, 96, 96, 3), dtype=torch.uint8)}
-        proprio = {"position": torch.rand(BATCH, config.obs_steps, 3)}
-        actions, times = torch.rand(BATCH, config.horizon, 7), []
-        for _ in range(4):
-            start = time.process_time()
-            noise, timesteps = policy.draw_noise(BATCH, config.draws, draw)
-            losses, _ = policy(images, proprio, actions, noise, timesteps, crop_generator=draw)
-            optimizer.zero_grad(set_to_none=True)
-            losses.mean().backward()
-            optimizer.step()
-            times.append(time.process_time() - start)
-        found[f"{preset}_milliseconds_per_window"] = 1e3 * min(times) / BATCH
-    return found
+    In a run the denoiser takes the place of the linear policy: the passes cost what the policy does.
+    """
+    from beacon.weighting import LocalizedEstimator, Reweighter
+
+    rows = {domain: np.flatnonzero(inputs.domains == domain) for domain in (0, 1)}
+    begin = {domain: slice(members[0], members[-1] + 1) for domain, members in rows.items()}
+    del rows
+    rng = np.random.default_rng(0)
+
+    def loss(theta: Any, domain: Any) -> float:
+        part, total = begin[int(domain)], 0.0
+        for start in range(part.start, part.stop, PIECE):
+            piece = slice(start, min(start + PIECE, part.stop))
+            error = inputs.embeddings[piece] @ theta.astype(np.float32) - inputs.actions[piece, 0]
+            total += float(error @ error)
+        return total / (part.stop - part.start)
+
+    def gradient(theta: Any, domain: Any) -> Any:
+        part = begin[int(domain)]
+        index = rng.integers(part.start, part.stop, BATCH)
+        features = inputs.embeddings[index].astype(np.float64)
+        return 2 * features.T @ (features @ theta - inputs.actions[index, 0]) / BATCH
+
+    estimator = LocalizedEstimator(loss, gradient, np.ones(FEATURES), steps=25, evaluate_every=25)
+    return _refresh(inputs, partial(Reweighter, discrepancy=estimator), {})
 
 
 def index(inputs: Inputs) -> dict[str, float]:
@@ -172,6 +176,7 @@ def _parts() -> dict[str, Callable[[Inputs], dict[str, float]]]:
         KNNRelative,
         Minimiser,
         NeighborActionCheck,
+        Reweighter,
         Steps,
     )
 
@@ -185,9 +190,12 @@ def _parts() -> dict[str, Callable[[Inputs], dict[str, float]]]:
         "knn-joint": lambda inputs: refresh(inputs, discrepancy=KNNJoint()),
         "classifier": lambda inputs: refresh(inputs, discrepancy=DomainClassifier()),
         "neighbor-actions": lambda inputs: refresh(inputs, discrepancy=_nothing, checks=[check]),
+        "localized": localized,
+        "default": lambda inputs: _refresh(inputs, partial(Reweighter.recommended, checks=()), _seen(inputs)),
         "recommended": recommended,
         "checkpoint": checkpoint,
         "training": training,
+        "overhead": overhead,
         "index": index,
     }
 

@@ -24,13 +24,20 @@ def choose_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.ones(1, device=device).item()  # "meta", for example, holds no numbers
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"--device {name}: cannot be used here ({reason}); try --device cpu") from None
-    if device.type not in SUPPORTED:
+    except RuntimeError as error:
+        raise _unusable(name, error) from None
+    if device.type not in SUPPORTED:  # whether or not it is there: mps and xpu cannot train
         raise UserError(f"--device {name}: beacon computes on cpu or cuda; try --device cpu")
+    try:
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:
+        raise _unusable(name, error) from None
     return device
+
+
+def _unusable(name: str, error: Exception) -> UserError:
+    reason = str(error).splitlines()[0]
+    return UserError(f"--device {name}: cannot be used here ({reason}); try --device cpu")
 
 
 def upload(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -380,4 +380,6 @@ def test_device_that_is_not_there(refused: Refuse, source: Path, target: Path) -
     options = ["--source", source, "--target", target, *SMALL]
     assert "--device cuda: cannot be used here" in refused(*options, "--device", "cuda")
     assert "--device abacus: cannot be used here" in refused(*options, "--device", "abacus")
-    assert "--device meta: cannot be used here" in refused(*options, "--device", "meta")
+    for device in ("meta", "mps", "xpu"):
+        refusal = f"--device {device}: beacon computes on cpu or cuda; try --device cpu"
+        assert refusal in refused(*options, "--device", device)

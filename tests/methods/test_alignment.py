@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 from demonstrations import make_dataset
 
 from beacon.data import EpisodeSet, Windows
+from beacon.methods import dtw
 from beacon.methods.alignment import AlignedSampler, cached_alignments, label_sequences
 from beacon.methods.dtw import align_all
 
@@ -39,6 +43,22 @@ def test_distances_are_those_of_the_plain_program(sequences) -> None:
     for t in range(len(targets)):
         for s in range(0, len(sources), 7):
             assert found.distance[t, s] == pytest.approx(plain_dtw(sources[s], targets[t]))
+
+
+def test_few_threads_on_a_large_machine(sequences, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every thread takes a third of a gigabyte with real sequences."""
+    real, threads = dtw.align, set()
+
+    def watched(*arguments):
+        threads.add(threading.get_ident())
+        time.sleep(0.01)  # so that no thread does the work of all
+        return real(*arguments)
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(dtw, "align", watched)
+    targets, sources = sequences
+    align_all(targets * 8, sources)
+    assert 1 < len(threads) <= dtw.MOST_THREADS
 
 
 def test_paths_are_monotone_whole_and_cost_what_the_distance_says(sequences) -> None:

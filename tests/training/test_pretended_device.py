@@ -21,6 +21,9 @@ from beacon.methods.base import Indices
 from beacon.methods.losses.transport import sinkhorn_plan, transport_plan
 from beacon.plain import changed
 from beacon.policy import load_policy
+from beacon.randomness import generator
+from beacon.runs import RunFolder
+from beacon.sim.shared_policy import PolicyHost, SharedPolicy
 from beacon.training import TrainConfig
 from beacon.training import train as train_run
 from beacon.training.trainer import Trainer
@@ -151,6 +154,45 @@ def test_a_policy_acts_there(source: Path, target: Path, tmp_path: Path) -> None
     with pretended_device():
         there = load_policy(tmp_path / "run", device="cuda").act(observation)
     assert np.allclose(here, there, atol=1e-4)
+
+
+def test_workers_of_an_evaluation_are_answered_from_there(source: Path, target: Path, tmp_path: Path) -> None:
+    config = config_of("cotrain", source, target)
+    train_run(replace(config, run=replace(config.run, device="cpu")), tmp_path / "run")
+    rng, seeds = np.random.default_rng(0), [7, 8, 9]
+    observation = {
+        "agentview_image": rng.integers(255, size=(3, 2, 24, 24, 3), dtype=np.uint8),
+        "robot0_eef_pos": rng.normal(size=(3, 2, 3)),
+    }
+    alone = load_policy(tmp_path / "run")
+    alone.reset(seeds)
+    here = alone.act(observation, rows=[0, 1, 2])
+    with (
+        pretended_device(),
+        PolicyHost(load_policy(tmp_path / "run", device="cuda"), seeds) as host,
+    ):
+        there = SharedPolicy(host.ticket).act(observation, rows=[0, 1, 2])
+    assert np.allclose(here, there, atol=1e-4)
+
+
+def test_refreshes_measure_in_float32_whatever_the_steps_compute_in(
+    source: Path, target: Path, tmp_path: Path
+) -> None:
+    """Losses and embeddings of a refresh decide weights: in bf16 they would lose digits."""
+    config = config_of("beacon-paper", source, target)
+    measured, steps = [], []
+    with pretended_device():
+        for precision in ("float32", "bf16"):
+            run = replace(config, run=replace(config.run, precision=precision))
+            trainer = Trainer(run, RunFolder(tmp_path / precision))
+            index = trainer.measurer.everything
+            measured.append(trainer.context.measure(index, 2, 0))
+            batch = trainer.windows.gather(index[:8]).to(torch.device("cuda"))
+            steps.append(trainer.loss_pass(batch, generator(0))[0].detach().cpu())
+    for name in ("losses", "vision", "observation"):
+        first, second = (getattr(measurement, name).cpu() for measurement in measured)
+        assert first.dtype == torch.float32 and torch.equal(first, second), name
+    assert not torch.equal(*steps)  # the steps do compute in bf16
 
 
 @pytest.mark.parametrize("reference", ["diag", "outer"])

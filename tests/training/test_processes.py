@@ -112,6 +112,8 @@ def kill_rank(process: subprocess.Popen[str], rank: int, run: Path) -> None:
         time.sleep(0.01)
     started = [child for child in children(process.pid) if "spawn_main" in read(child / "cmdline")]
     if len(started) == 2:
+        frames = [mapped_frames(child) for child in started]
+        assert frames[0] == frames[1] != set()  # both processes have the same memory
         os.kill(sorted(int(child.name) for child in started)[rank], signal.SIGKILL)
 
 
@@ -119,6 +121,13 @@ def children(process: int) -> list[Path]:
     """The folders in /proc of a process's children."""
     folders = Path("/proc").glob("[0-9]*")
     return [folder for folder in folders if f"PPid:\t{process}\n" in read(folder / "status")]
+
+
+def mapped_frames(process: Path) -> set[tuple[str, ...]]:
+    """Device, number and path of the files with frames that a process has mapped, shared with others."""
+    lines = [line.split(maxsplit=5) for line in read(process / "maps").splitlines()]
+    named = [line for line in lines if len(line) == 6 and line[5].endswith(".npy")]
+    return {tuple(line[3:]) for line in named if line[1].endswith("s")}
 
 
 def read(file: Path) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from beacon.data.scratch_tables import scratch_table
 from beacon.errors import UserError
 from beacon.methods.auxiliary import AuxiliaryLoss, FutureState
 from beacon.methods.base import (
@@ -30,6 +31,8 @@ from beacon.methods.base import (
 from beacon.methods.beacon.noise.base import NoiseEvidence
 from beacon.methods.beacon.options import PAPER, RECOMMENDED, BeaconOptions
 from beacon.methods.sampling import proportional, shuffled
+
+PART = 65_536  # windows whose action chunks are gathered together
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,6 +54,7 @@ class Beacon(Method):
         if options.features == "vision" and not context.windows.sets[0].images:
             raise UserError("there are no cameras, so no embeddings of images; say --features obs")
         self._measurement = options.measurement.build(context, options.features)
+        self._pace = min(options.measurement.pace(context), context.epochs - options.first_epoch)
         self._signal = options.loss_signal.build(context)
         checks = [built for check in options.checks if (built := check.build(context)) is not None]
         self._noise = options.noise_levels.build(context, checks)
@@ -60,6 +64,7 @@ class Beacon(Method):
         self._prior = reduce(np.multiply, priors) if priors and start_is_known else None
         self.reweighter = self._make_reweighter(checks)
         self._epoch = 0
+        self._chunks: Tensor | None = None
 
     @classmethod
     def default_options(cls) -> BeaconOptions:
@@ -99,7 +104,8 @@ class Beacon(Method):
                     gamma=context.weight_decay if weighting.gamma is None else weighting.gamma,
                     lambda_d=strength if weighting.lambda_d is None else weighting.lambda_d,
                 ),
-                planned_refreshes=options.refresh_count(context.epochs) + (self._prior is not None),
+                planned_refreshes=options.refresh_count(context.epochs, self._pace)
+                + (self._prior is not None),
                 seed=context.seed,
                 shard=context.shard,
                 discrepancy=options.discrepancy.build(context),
@@ -158,7 +164,7 @@ class Beacon(Method):
         self._epoch = epoch
         if epoch == 0 and self._prior is not None:
             return self._start()
-        if not self.options.refreshes_before(epoch):
+        if not self.options.refreshes_before(epoch, self._pace):
             return None
         measured = self._measurement.at(epoch)
         losses = self.context.shard.gather(measured.losses).double().cpu().numpy()
@@ -191,13 +197,28 @@ class Beacon(Method):
         )
 
     def _action_chunks(self) -> Tensor | None:
-        """The action chunks of this process's shard, (N, horizon, A), where a part looks at labels."""
+        """The action chunks of this process's shard, (N, horizon · A), where a part looks at labels."""
         options: BeaconOptions = self.options
         needs = options.discrepancy.needs.union(*(check.needs for check in options.checks))
         if "actions" not in needs:
             return None
-        own = np.arange(len(self.context.windows))[self.context.shard.rows]
-        return self.context.windows.gather(own, images=False).actions
+        if self._chunks is None:
+            self._chunks = self._gather_chunks()
+        return self._chunks
+
+    def _gather_chunks(self) -> Tensor:
+        """They do not change, and may be in a file: chunks of millions of windows are larger than memory."""
+        import torch
+
+        windows = self.context.windows
+        own = range(len(windows))[self.context.shard.rows]
+        chunks = scratch_table(
+            len(own), windows.horizon * windows.sets[0].actions.shape[1], torch.device("cpu")
+        )
+        for start in range(0, len(own), PART):
+            part = np.array(own[start : start + PART])
+            chunks[start : start + PART] = windows.gather(part, images=False).actions.flatten(1)
+        return chunks
 
     def _scalars(self, report: RefreshReport) -> dict[str, float]:
         rw, context = self.reweighter, self.context

@@ -61,14 +61,24 @@ class BeaconOptions:
         """The first epoch before which a refresh may happen."""
         return max(self.warmup_epochs, self.measurement.first_epoch)
 
-    def refreshes_before(self, epoch: int) -> bool:
-        """Whether the weights are refreshed before this epoch (from 0): K_q, 2 K_q, … counted from 1."""
-        since_first = epoch - self.first_epoch
-        return since_first >= 0 and (since_first + 1) % self.refresh_every == 0
+    def refreshes_before(self, epoch: int, pace: int = 1) -> bool:
+        """Whether the weights are refreshed before this epoch (from 0): K_q, 2 K_q, … counted from 1.
 
-    def refresh_count(self, epochs: int) -> int:
-        """How many refreshes there are in a run, a start from what is known not counted."""
-        return max(0, epochs - self.first_epoch) // self.refresh_every
+        Args:
+            epoch: to come.
+            pace: least number of epochs between two refreshes.
+        """
+        since_first = epoch - self.first_epoch
+        return since_first >= 0 and (since_first + 1) % max(self.refresh_every, pace) == 0
+
+    def refresh_count(self, epochs: int, pace: int = 1) -> int:
+        """How many refreshes there are in a run, a start from what is known not counted.
+
+        Args:
+            epochs: of the run.
+            pace: least number of epochs between two refreshes.
+        """
+        return max(0, epochs - self.first_epoch) // max(self.refresh_every, pace)
 
 
 RECOMMENDED = BeaconOptions(
