@@ -74,6 +74,21 @@ def test_p_values_of_sound_ones_are_uniform() -> None:
     assert np.quantile(draws, [0.01, 0.1, 0.5, 0.9]) == pytest.approx([0.01, 0.1, 0.5, 0.9], abs=0.03)
 
 
+def test_skewed_sound_ones_are_not_rare() -> None:
+    rng = np.random.default_rng(4)
+    rare = [
+        [
+            (predictive_p_values(values, sound, 0.0, is_skewed=is_skewed) < 0.003).mean()
+            for is_skewed in (False, True)
+        ]
+        for values, sound in [(rng.gamma(6.0, size=200), rng.gamma(6.0, size=80)) for _ in range(40)]
+    ]
+
+    normal, skewed = np.mean(rare, axis=0)
+
+    assert skewed < 0.006 < 0.01 < normal
+
+
 def test_residuals_at_the_edge_count_less_than_amid_the_others() -> None:
     rng = np.random.default_rng(12)
     features = np.concatenate([rng.normal(size=(100, 1)), [[6.0]]])

@@ -69,6 +69,7 @@ def calibrate(
     trusted: Matrix | None = None,
     least: Vector | None = None,
     two_sided: tuple[int, ...] = (),
+    grows_skewed: bool = False,
 ) -> Calibrated:
     """Find the sound part of a set and p-values of all beside it.
 
@@ -81,6 +82,8 @@ def calibrate(
             are taken to vary as much at least; columns of NaN do not count.
         least: (statistics,) values up to which nothing is unusual, whatever the others have.
         two_sided: statistics of which small values are unusual as well.
+        grows_skewed: whether the part may be skewed while it grows. It is in the end, in any case; but
+            corrupted ones that join make it skewed, so that more of them join.
     """
     fewest = max(2, round(options.sound_share * demos))
     if start is None:
@@ -95,15 +98,15 @@ def calibrate(
         return statistics, Null(statistics[members], trusted, least, two_sided, options.least_spread, share)
 
     statistics, null = judge(fewest / demos)
-    p_values = null.p_values(statistics)
+    p_values = null.p_values(statistics, is_skewed=grows_skewed)
     for _ in range(options.growths):
         joined = p_values.min(axis=1) * p_values.shape[1] > options.joins
         if joined.sum() < fewest or (joined == members).all():
             break
         members = joined
         statistics, null = judge(1.0)
-        p_values = null.p_values(statistics)
-    return Calibrated(statistics, p_values, members, null)
+        p_values = null.p_values(statistics, is_skewed=grows_skewed)
+    return Calibrated(statistics, null.p_values(statistics, is_skewed=True), members, null)
 
 
 def _best(values: Vector, count: int) -> Members:
@@ -137,17 +140,22 @@ class Null:
         trusted = None if self.trusted is None else self.trusted[:, 0]
         return predictive_p_values(values, self.sound[:, 0], self.least_spread, trusted)
 
-    def p_values(self, statistics: Matrix) -> Matrix:
-        """Of every demonstration and statistic."""
+    def p_values(self, statistics: Matrix, *, is_skewed: bool = False) -> Matrix:
+        """Of every demonstration and statistic.
+
+        Args:
+            statistics: (demos, statistics).
+            is_skewed: whether tails are as heavy as the skewness of sound ones says.
+        """
         p_values = np.empty_like(statistics)
         for column, values in enumerate(statistics.T):
             sound = self.sound[:, column]
             if column == 0 and self.share < 1.0:
                 sound = untruncated(sound, self.share)
             trusted = None if self.trusted is None else self.trusted[:, column]
-            above = predictive_p_values(values, sound, self.least_spread, trusted)
+            above = predictive_p_values(values, sound, self.least_spread, trusted, is_skewed=is_skewed)
             if column in self.two_sided:
-                below = predictive_p_values(-values, -sound, self.least_spread, trusted)
+                below = predictive_p_values(-values, -sound, self.least_spread, trusted, is_skewed=is_skewed)
                 above = np.minimum(1.0, 2 * np.minimum(above, below))
             if self.least is not None:
                 sizes = np.abs(values) if column in self.two_sided else values

@@ -115,14 +115,18 @@ def evidence_from_p_values(
 
 
 def predictive_p_values(
-    values: Vector, null: Vector, least_spread: float, trusted: Vector | None = None
+    values: Vector,
+    null: Vector,
+    least_spread: float,
+    trusted: Vector | None = None,
+    *,
+    is_skewed: bool = False,
 ) -> Vector:
     """One-sided p-values of values against a small sample of sound ones, by Student's predictive
     distribution.
 
     p = 1 − T_{n−1}((x − mean) / (s √(1 + 1/n))), with s at least ``least_spread``. Unlike ranks, it can be
-    small although the sample is. Where the sample is skewed to the right, its tail is that of a gamma
-    distribution with the same skewness (Pearson's type III), if that is heavier.
+    small although the sample is.
 
     Args:
         values: (m,) what is judged, on a scale on which sound values are about normal, such as a logarithm.
@@ -130,6 +134,8 @@ def predictive_p_values(
         least_spread: smallest standard deviation that is believed.
         trusted: the same of other sound demonstrations, whose mean may differ. Where they vary more, their
             spread and their number count.
+        is_skewed: whether a sample that is skewed to the right has the tail of a gamma distribution with the
+            same skewness (Pearson's type III), where that is heavier.
     """
     from scipy.stats import pearson3, skew
     from scipy.stats import t as student
@@ -145,7 +151,7 @@ def predictive_p_values(
     spread = max(spread, least_spread)
     statistic = (values - float(np.mean(null))) / (spread * np.sqrt(1 + 1 / count))
     p_values = np.asarray(student.sf(statistic, freedom))
-    skewness = float(skew(null)) if np.std(null) > 0 else 0.0
+    skewness = float(skew(null)) if is_skewed and np.std(null) > 0 else 0.0
     if skewness > 0:
         p_values = np.maximum(p_values, pearson3.sf(statistic, skewness))
     return p_values

@@ -65,8 +65,8 @@ def check_look_alikes(
         return CheckResult.silent(count)
     statistic = _Windows([*recordings, *target], count, options).mean_ranks(doubted)
     usual = statistic[~doubted, None]
-    null = calibrate(lambda _: usual, len(usual), options.calibration).null
-    p_values = null.p_values(statistic[:, None])[:, 0]
+    null = calibrate(lambda _: usual, len(usual), options.calibration, grows_skewed=True).null
+    p_values = null.p_values(statistic[:, None], is_skewed=True)[:, 0]
     scores = np.asarray(norm.isf(np.clip(p_values, 1e-300, 1 - 1e-12)))
 
     def words(number: int) -> str:
