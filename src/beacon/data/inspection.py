@@ -20,6 +20,7 @@ from beacon.progress import each
 
 SAMPLED = 5  # demonstrations whose images are read for the range of their values
 LOOKED_INTO = 300  # demonstrations whose other arrays are read; of more, so many evenly spread
+LARGE = 4_096  # values a step from which on an array is read as pictures are, whatever its shape
 WIDEST = 64  # dimensions of a vector that are shown one by one
 MOST_ROWS = 20_000  # of a vector that are kept for the plots of its dimensions
 
@@ -99,7 +100,7 @@ def summarize(reader: DatasetReader, mask: str | None = None) -> DatasetSummary:
         for name, info in reader.arrays(episode).items():
             summary = arrays.setdefault(name, ArraySummary())
             summary.add(info)
-            large = len(info.shape) > 3
+            large = len(info.shape) > 3 or math.prod(info.shape[1:]) > LARGE
             summary.sampled |= (large and len(pictured) < len(episodes)) or len(chosen) < len(episodes)
             if large and episode in pictured:
                 summary.widen(next(reader.blocks(episode, name)))
