@@ -7,6 +7,8 @@ time.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ from beacon.methods.base import Indices
 Ages = NDArray[np.int64]  # the epoch in which each window was measured last, −1: never
 
 
-def choose_old(old: Indices, epochs: Ages, episodes: NDArray[np.integer], most: int) -> Indices:
+def choose_old(old: Indices, epochs: Ages, episodes: NDArray[np.integer[Any]], most: int) -> Indices:
     """At most ``most`` of the old windows, and one of every demonstration that has no measurement at all.
 
     Args:
@@ -45,7 +47,7 @@ def choose_old(old: Indices, epochs: Ages, episodes: NDArray[np.integer], most: 
     return np.sort(np.concatenate([needed, chosen]))
 
 
-def nearest_measured(epochs: Ages, episodes: NDArray[np.integer]) -> tuple[Indices, Indices]:
+def nearest_measured(epochs: Ages, episodes: NDArray[np.integer[Any]]) -> tuple[Indices, Indices]:
     """The windows without a measurement, and for each the nearest one that has one.
 
     Args:

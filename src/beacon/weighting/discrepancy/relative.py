@@ -67,7 +67,8 @@ class _Relative(Discrepancy):
 
         def measure(queries: Ids | None, points: Ids | None, leave_out: bool) -> Vector:
             own: Ids | slice = inputs.shard.rows
-            rows, summary = None, summarize(points)
+            rows: Ids | None = None
+            summary = summarize(points)
             if queries is not None:
                 own = queries[inputs.shard.part(queries)]
                 rows = own - inputs.shard.start if inputs.shard.start else own
@@ -140,8 +141,10 @@ class KNNJoint(_Relative):
             chunks = (target if points is None else inputs.rows_of(source, points)) / scale
 
             def disagreement(neighbors: Neighbors, rows: Ids | slice) -> torch.Tensor:
-                which = rows if isinstance(rows, slice) else torch.from_numpy(rows).to(source.device)
-                own = source[which] / scale
+                if isinstance(rows, slice):
+                    own = source[rows] / scale
+                else:
+                    own = source[torch.from_numpy(rows).to(source.device)] / scale
                 apart = torch.stack(
                     [(chunks[j] - own).norm(dim=1) for j in neighbors.indices.T], dim=1
                 )  # (rows, k)
