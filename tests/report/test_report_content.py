@@ -164,6 +164,19 @@ def test_decisions_are_told_and_marked(trained: Path, tmp_path: Path) -> None:
     assert parse([*words]).config().data.decisions == decided
 
 
+def test_the_page_says_which_data_code_and_machine_made_a_run(copy_run: Callable[..., Path]) -> None:
+    run = copy_run()
+    session = json.loads((run / "provenance.json").read_text())[-1] | {"commit": "c0ffee" * 6}
+    (run / "provenance.json").write_text(json.dumps([session, 7]))
+    out = run / "page.html"
+    write_report([run], out, projection="pca")
+    page = out.read_text()
+    for record in json.loads((run / "data.json").read_text()):
+        assert f"{record['name']} {record['actions'][:12]} {record['frames'][:12]}" in page
+    assert f"{session['started']}: beacon {session['beacon']}, commit c0ffeec0ffee, " in page
+    assert f"{session['cores']} cores of {session['processor']}" in page
+
+
 def test_commands_reproduce_the_configuration(trained: Path) -> None:
     for run in ("beacon", "cotrain", "target-only"):
         stored = read_config(trained / run)

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 from tiny_runs import tiny_config
 
 from beacon.cli.main import main
 from beacon.errors import UserError
 from beacon.runs import RunFolder
 from beacon.runs.checksums import CHECKSUMS, find_damage
+from beacon.runs.provenance import describe_run
 from beacon.training import train
+
+Array = NDArray[np.float64]
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -58,6 +67,13 @@ def test_a_run_says_with_what_it_was_trained(run: Path, source: Path, target: Pa
     for session in sessions:
         assert session["device"] == "cpu" and session["packages"]["torch"] and session["python"]
         assert not {"host", "user", "node"} & session.keys()
+    said = describe_run(run)
+    assert said["sessions"] == sessions and str(source.parent) not in json.dumps(said)
+    assert said["config_sha256"] == sha256((run / "config.yaml").read_bytes()).hexdigest()
+    hashes = {one["name"]: one["actions"] for one in json.loads((run / "data.json").read_text())}
+    assert {one["name"]: one["actions_sha256"] for one in said["data"]} == hashes and len(hashes) == 2
+    (run / "provenance.json").write_bytes(b"\xff")
+    assert "sessions" not in describe_run(run)
 
 
 def test_verify_says_what_does_not_fit(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,10 +101,35 @@ def test_a_flipped_bit_of_a_table_of_weights_does_not_fit(
     assert f"{file.name}: damaged" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda q: np.where(np.arange(len(q)) == 3, q + 1e-6, q), "its weights sum to"),
+        (lambda q: q * 0.999, "its weights sum to"),
+        (lambda q: np.where(np.arange(len(q)) == 3, 7.0, q), "that of window 3 is 7, not from 0 to 5"),
+    ],
+)
+def test_weights_that_break_their_constraints_do_not_fit(
+    change: Callable[[Array], Array], says: str, finished: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    run = Path(shutil.copytree(finished, tmp_path / "beacon"))
+    assert main(["verify", str(run)]) == 0
+    file = run / "weights" / "windows-00000006.parquet"
+    table = pq.read_table(file)
+    weights = change(table["weight"].to_numpy())
+    pq.write_table(
+        table.set_column(table.column_names.index("weight"), "weight", pa.array(weights)),
+        file,
+        write_page_checksum=True,
+    )
+    assert main(["verify", str(run)]) == 1
+    assert says in capsys.readouterr().out
+
+
 def test_a_pointer_to_no_checkpoint_does_not_fit(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run / "checkpoints" / "last").write_bytes(b"0000\x000006\n")
     assert main(["verify", str(run)]) == 1
-    assert "1 things do not fit" in capsys.readouterr().out
+    assert "1 thing does not fit" in capsys.readouterr().out
 
 
 def test_files_that_were_removed_on_purpose_are_not_damage(run: Path) -> None:

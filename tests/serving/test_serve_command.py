@@ -211,8 +211,9 @@ def test_evaluation_of_a_served_policy_is_that_of_the_run_to_the_bit(
         assert main(["evaluate", address, *options, "--out", str(there)]) == 0
     ours, theirs = (json.loads(file.read_text()) for file in (here, there))
     assert theirs["policy"] == address
+    assert ours["provenance"]["evaluation"]["beacon"] and "training" not in theirs["provenance"]
     for result in (ours, theirs):
-        for clock in ("policy", "seconds"):
+        for clock in ("policy", "seconds", "provenance"):
             del result[clock]
     assert ours == theirs
 

@@ -106,10 +106,15 @@ def command(
 
 def _evaluate(run: str, config: EvaluateConfig, out: Path | None) -> dict[str, Any]:
     from beacon.cli.generate import counting_progress
+    from beacon.runs.provenance import describe_run, describe_session
     from beacon.sim.evaluate import evaluate
 
+    provenance = {"evaluation": describe_session(config.device)}
+    if Path(run).is_dir():
+        provenance["training"] = describe_run(Path(run))
     with counting_progress(f"{run} · {config.task} · {config.domain}") as update:
-        return evaluate(run, config, out=out or result_file(run, config), progress=update)
+        place = out or result_file(run, config)
+        return evaluate(run, config, out=place, progress=update, provenance=provenance)
 
 
 def result_file(run: str, config: EvaluateConfig) -> Path:

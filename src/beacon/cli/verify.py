@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -14,6 +14,11 @@ from beacon.cli import parsing
 from beacon.cli.messages import print_json
 from beacon.errors import UserError
 from beacon.progress_display import shown_progress
+
+if TYPE_CHECKING:
+    from beacon.runs.weight_tables import WindowTable
+
+TOLERANCE = 1e-9  # relative, of bounds and budget
 
 DESCRIPTION = """Check a run folder: configuration, checksums of its checkpoints, hashes of its data, weights.
 
@@ -56,8 +61,14 @@ def main(arguments: list[str]) -> int:
         print(f"{name}: {'fits' if not complaints else ''}")
         for problem in complaints:
             print(f"  {problem}")
-    print("everything fits" if not problems else f"{problems} things do not fit")
+    print(_sum_up(problems))
     return 1 if problems else 0
+
+
+def _sum_up(problems: int) -> str:
+    if not problems:
+        return "everything fits"
+    return "1 thing does not fit" if problems == 1 else f"{problems} things do not fit"
 
 
 def _checks(run: Path) -> Iterator[tuple[str, list[str]]]:
@@ -134,3 +145,38 @@ def _check_weights(run: Path) -> None:
     windows = sum(sum(record.lengths) for record in reader.domains)
     if len(table) != windows:
         raise UserError(f"{run}: has weights of {len(table)} windows, and data of {windows}")
+    if table.loss is not None:  # of a refresh, not of what was known before the run
+        _check_constraints(run, table, next((one.name for one in reader.domains if one.is_target), None))
+
+
+def _check_constraints(run: Path, table: WindowTable, target: str | None) -> None:
+    """BEACON's weights keep the bounds and the budget that its options say."""
+    import numpy as np
+
+    from beacon.training.stored_config import read_config
+    from beacon.weighting import WeightingConfig
+    from beacon.weighting.bounds import weight_bounds, weight_budget
+    from beacon.weighting.samples import Samples
+
+    try:
+        config = read_config(run)
+    except UserError:  # said already
+        return
+    weighting = getattr(config.options, "weighting", None)
+    if target is None or not isinstance(weighting, WeightingConfig) or config.data.decisions:
+        return  # of a method without them, or changed by what somebody decided
+    samples = Samples.read(np.array(table.domains)[table.domain], target)
+    lower, upper = weight_bounds(weighting, samples)
+    slack = TOLERANCE * np.maximum(1.0, upper)
+    outside = np.flatnonzero((table.weight < lower - slack) | (table.weight > upper + slack))
+    if outside.size:
+        first = int(outside[0])
+        raise UserError(
+            f"{run}: weights of {outside.size} windows are out of their bounds; that of window {first} is "
+            f"{table.weight[first]:g}, not from {lower[first]:g} to {upper[first]:g}"
+        )
+    budget, total = weight_budget(weighting, samples), float(table.weight.sum())
+    # Caps of several sources scale with the weights of these, and may leave less room than the budget.
+    may_be_less = len(samples.source_labels) > 1 and not weighting.pool_sources
+    if total > budget * (1 + TOLERANCE) or (total < budget * (1 - TOLERANCE) and not may_be_less):
+        raise UserError(f"{run}: its weights sum to {total:.9g}, and their budget is {budget:.9g}")

@@ -12,6 +12,7 @@ from beacon.report.run_record import Missing
 from beacon.report.run_view import RunView
 from beacon.report.sections import plain, run_label, section
 
+SESSIONS = 3  # the newest that are shown
 MANY = 12  # differing options to show before the rest is folded away
 
 
@@ -19,7 +20,7 @@ def configuration_section(
     views: list[RunView], missing: list[tuple[str, Missing]], out: Path | None
 ) -> Markup:
     """Facts, differences, commands, and every configuration in full."""
-    parts: list[Content] = [_facts(views)]
+    parts: list[Content] = [_facts(views), _provenance(views)]
     if len(views) > 1:
         parts.append(_differences(views))
     commands = []
@@ -61,6 +62,25 @@ def _facts(views: list[RunView]) -> Markup:
         )
     heads = ["Run", "Method", "Seed", "Steps", "Checkpoint", "Versions", "Folder"]
     return table(heads, rows, numeric=(2, 3))
+
+
+def _provenance(views: list[RunView]) -> Markup:
+    """Which data, code and machine made the runs."""
+    rows: list[list[Content]] = []
+    for view in views:
+        record = view.record
+        data = [f"{one.name} {one.actions[:12]} {one.frames[:12]}" for one in record.domains]
+        sessions = [
+            f"{plain(one.get('started'))}: beacon {plain(one.get('beacon'))}, "
+            f"commit {str(one.get('commit') or 'unknown')[:12]}, {plain(one.get('cores'))} cores of "
+            f"{plain(one.get('processor'))}, {plain(one.get('system'))}, {plain(one.get('device'))}"
+            for one in record.sessions
+        ]
+        rows.append(
+            [run_label(view), "; ".join(data) or "unknown", "; ".join(sessions[-SESSIONS:]) or "unknown"]
+        )
+    heads = ["Run", "Data (hashes of actions and first frames)", "Trained by"]
+    return join([tag("h3", "Provenance"), table(heads, rows)])
 
 
 def _differences(views: list[RunView]) -> Markup:

@@ -15,6 +15,7 @@ from beacon.runs import DomainRecord, EpisodeHistory, Evaluation, Run, WindowTab
 from beacon.runs.evaluations import read_evaluation
 from beacon.runs.layout import CONFIG, METRICS
 from beacon.runs.metrics import MetricsLog
+from beacon.runs.provenance import read_sessions
 from beacon.training.config import DataOptions, OptimizationOptions, RunOptions, TrainConfig
 
 
@@ -42,6 +43,7 @@ class RunRecord:
     evaluations: list[Evaluation] = field(default_factory=list)
     checkpoint: Path | None = None
     versions: dict[str, str] = field(default_factory=dict)  # of the software that trained it
+    sessions: list[dict[str, Any]] = field(default_factory=list)  # provenance.json
     missing: list[Missing] = field(default_factory=list)
 
     @property
@@ -140,6 +142,7 @@ def _read_config(run: Run, record: RunRecord) -> None:
             record.note("configuration", f"{CONFIG} could not be read in full: {first_line(error)}")
     with suppress(UserError):  # the configuration names the files too
         record.domains = run.domains
+    record.sessions = read_sessions(run.path)
 
 
 def _typed(values: Mapping[str, Any]) -> TrainConfig:

@@ -8,7 +8,9 @@ import json
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ from typing import Any
 from beacon import __version__
 from beacon.errors import UserError
 from beacon.files import write_bytes
+from beacon.runs.layout import CONFIG
 from beacon.runs.reading import read_json
+from beacon.runs.run import Run
 
 PROVENANCE = "provenance.json"
 PACKAGES = ("torch", "numpy", "diffusers", "h5py", "scipy", "scikit-learn")
@@ -48,13 +52,55 @@ def note_session(run: Path, device: str) -> None:
         run: the run folder.
         device: type of the device that computes.
     """
-    file = run / PROVENANCE
+    sessions = [*read_sessions(run), describe_session(device)]
+    write_bytes(run / PROVENANCE, (json.dumps(sessions, indent=1) + "\n").encode())
+
+
+def read_sessions(run: Path) -> list[dict[str, Any]]:
+    """The processes that trained a run, in their order; none where that is not known.
+
+    Args:
+        run: the run folder.
+    """
     try:
-        sessions = read_json(file)
+        sessions = read_json(run / PROVENANCE)
     except (FileNotFoundError, UserError):
-        sessions = []
-    sessions = sessions if isinstance(sessions, list) else []
-    write_bytes(file, (json.dumps([*sessions, describe_session(device)], indent=1) + "\n").encode())
+        return []
+    return [one for one in sessions if isinstance(one, dict)] if isinstance(sessions, list) else []
+
+
+def describe_run(run: Path) -> dict[str, Any]:
+    """What made a run, for results that come of it: data, code and machine, options. No paths.
+
+    Args:
+        run: the run folder; of what it does not have nothing is said.
+    """
+    parts: dict[str, Any] = {"data": describe_data(run), "sessions": read_sessions(run)}
+    with suppress(OSError):
+        parts["config_sha256"] = sha256((run / CONFIG).read_bytes()).hexdigest()
+    return {name: value for name, value in parts.items() if value}
+
+
+def describe_data(run: Path) -> list[dict[str, Any]]:
+    """Name, role, size and hashes of every domain; no paths, which are nobody else's business.
+
+    Args:
+        run: the run folder.
+    """
+    try:
+        records = Run(run).domains
+    except UserError:
+        return []
+    return [
+        {
+            "name": record.name,
+            "role": "target" if record.is_target else "source",
+            "demonstrations": len(record.demos),
+            "actions_sha256": record.actions,
+            "first_frames_sha256": record.frames,
+        }
+        for record in records
+    ]
 
 
 def processor() -> str:

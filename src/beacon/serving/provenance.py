@@ -11,6 +11,7 @@ from beacon.errors import UserError
 from beacon.runs import Evaluation, Run
 from beacon.runs.evaluations import read_evaluation
 from beacon.runs.layout import DATA
+from beacon.runs.provenance import describe_data
 from beacon.runs.reading import read_json
 
 PROVENANCE = "provenance.json"  # of an exported policy
@@ -29,7 +30,11 @@ def read_provenance(folder: Path, checkpoint: Path) -> dict[str, Any]:
         if isinstance(exported, Mapping) and exported:
             return {key: exported[key] for key in PARTS if key in exported}
     run = Run(folder if (folder / DATA).is_file() else checkpoint.parent.parent)
-    parts = {"training": _training(run, checkpoint), "data": _data(run), "success": _success(run)}
+    parts = {
+        "training": _training(run, checkpoint),
+        "data": describe_data(run.path),
+        "success": _success(run),
+    }
     return {name: value for name, value in parts.items() if value}
 
 
@@ -44,24 +49,6 @@ def _training(run: Run, checkpoint: Path) -> dict[str, Any]:
     except UserError:
         return {}
     return {key: value for key, value in known.items() if value is not None}
-
-
-def _data(run: Run) -> list[dict[str, Any]]:
-    """Name, role, size and hashes of every domain; no paths, which are nobody else's business."""
-    try:
-        records = run.domains
-    except UserError:
-        return []
-    return [
-        {
-            "name": record.name,
-            "role": "target" if record.is_target else "source",
-            "demonstrations": len(record.demos),
-            "actions_sha256": record.actions,
-            "first_frames_sha256": record.frames,
-        }
-        for record in records
-    ]
 
 
 def _success(run: Run) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -125,8 +125,17 @@ def evaluate(
     *,
     out: Path | None = None,
     progress: Callable[[int, int, int], None] | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Run the policy and return (and write) the result. ``progress(done, total, failures)``."""
+    """Run the policy and return (and write) the result.
+
+    Args:
+        policy: itself, or what `beacon.sim.policies.load` takes.
+        config: of the evaluation.
+        out: the result file.
+        progress: called with how many episodes are done, of how many, and how many failed.
+        provenance: what made the policy, noted in the result.
+    """
     began = time.monotonic()
     domain = resolve_domain(config.domain)
     name = str(policy) if isinstance(policy, (str, Path)) else type(policy).__name__
@@ -138,6 +147,8 @@ def evaluate(
         if progress:
             progress(len(results), config.episodes, failures)
     report = describe_results(name, config, domain, results, time.monotonic() - began)
+    if provenance is not None:
+        report["provenance"] = dict(provenance)
     if out is not None:
         write_json(out, report)
         if config.videos:

@@ -71,6 +71,7 @@ def run_experiment(job: Assignment, tell: Tell) -> str:
 
 
 def _run(job: Assignment, folders: Folders, tell: Tell) -> dict[str, Any]:
+    from beacon.runs.provenance import describe_run
     from beacon.runs.weights_summary import summarise_weights
     from beacon.sim.versions import software
     from beacon.suites.embeddings import measure_embeddings
@@ -110,6 +111,7 @@ def _run(job: Assignment, folders: Folders, tell: Tell) -> dict[str, Any]:
         "seconds": {stage: round(seconds, 1) for stage, seconds in clock.seconds.items()},
         "machine": machine(job.execution.device),
         "versions": software(),
+        "provenance": describe_run(run),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
