@@ -118,6 +118,15 @@ _add_paper(
 # As `beacon train` has it without options, and its weights alone.
 _add("beacon", "BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE)
 _add("beacon-weights", "BEACON+, weights alone", "beacon")
+# With all windows alike unless something speaks against them: the target has its natural share.
+_add(
+    "beacon-natural",
+    "BEACON+, natural share",
+    "beacon",
+    {"weighting": {"target_factor": 1.0}},
+    auxiliary=FUTURE_STATE,
+    extra=True,
+)
 # With the future-state loss also where source and target move otherwise.
 _add(
     "beacon-always-future",
@@ -272,6 +281,7 @@ COMPARED = (
     "beacon-paper-exclude-same-demo",
     "beacon",
     "beacon-weights",
+    "beacon-natural",
     "beacon-always-future",
     "beacon-source-units",
     "beacon-noise-domain",
