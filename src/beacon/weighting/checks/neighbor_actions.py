@@ -207,7 +207,8 @@ def _phases(episodes: Ids, phases: int) -> NDArray[np.integer[Any]]:
     """The part of its episode that each sample is in, (m,), by its rank among the episode's samples."""
     counts = np.bincount(episodes)
     seen = np.zeros_like(counts)  # samples of every episode so far
-    parts = np.empty(len(episodes), np.uint8 if phases <= np.iinfo(np.uint8).max else np.int32)
+    kind: Any = np.uint8 if phases <= np.iinfo(np.uint8).max else np.int32
+    parts: NDArray[np.integer[Any]] = np.empty(len(episodes), kind)
     for start in range(0, len(episodes), CHUNK):  # lists of millions would be larger than the result
         chunk = episodes[start : start + CHUNK]
         order = np.argsort(chunk, kind="stable")
