@@ -171,10 +171,10 @@ def _duplicates(verdict: SetVerdict, chosen: NDArray[np.int64], sound: NDArray[n
 
 
 def measurements(
-    task: Task, shares: list[float], done: set[tuple[str, str, float]]
+    task: Task, shares: list[float], kinds: list[str], done: set[tuple[str, str, float]]
 ) -> Iterator[dict[str, Any]]:
     """All of a task that are not there yet, the clean set first."""
-    for corruption in (CLEAN, *KINDS):
+    for corruption in (CLEAN, *kinds):
         for share in shares if corruption != CLEAN else [0.0]:
             if (task.name, corruption, share) in done:
                 continue
@@ -232,6 +232,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=TASKS)
     parser.add_argument("--demos", type=int, default=100)
     parser.add_argument("--shares", type=float, nargs="+", default=SHARES)
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
@@ -242,7 +243,8 @@ def main() -> None:
         return
     done = {(row["task"], row["corruption"], row["share"]) for row in rows}
     for name in asked.tasks:
-        for row in measurements(Task(name, asked.folder, asked.demos), list(asked.shares), done):
+        task = Task(name, asked.folder, asked.demos)
+        for row in measurements(task, list(asked.shares), asked.kinds, done):
             with results.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             auc = "    –" if row["auc"] is None else f"{row['auc']:.3f}"
