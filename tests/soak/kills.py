@@ -26,9 +26,9 @@ class Kills(Campaign):
 
     name = "kills"
     what = (
-        "SIGKILL at random moments of training (every method), generation, evaluation, conversion, "
-        "curation, export, suites and saving; asked again, the result is the same to the bit and no "
-        "process is left"
+        "SIGKILL at random moments of training (every method; also in two processes), generation, "
+        "evaluation, conversion, curation, export, suites and saving; asked again, the result is the same "
+        "to the bit and no process is left"
     )
     unit = "kills"
     share = 0.3
