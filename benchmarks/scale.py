@@ -93,7 +93,7 @@ def localized(inputs: Inputs) -> dict[str, float]:
             piece = slice(start, min(start + PIECE, part.stop))
             error = inputs.embeddings[piece] @ theta.astype(np.float32) - inputs.actions[piece, 0]
             total += float(error @ error)
-        return total / (part.stop - part.start)
+        return total / float(part.stop - part.start)
 
     def gradient(theta: Any, domain: Any) -> Any:
         part = begin[int(domain)]

@@ -118,7 +118,8 @@ def schedule(inputs: Inputs, weights: Any, options: Any, epochs: int) -> tuple[i
     from beacon.methods.beacon.options import RECOMMENDED
     from beacon.methods.sampling import proportional
 
-    measurement, an_epoch = RECOMMENDED.measurement, options.steps_per_epoch * options.batch_size
+    measurement: Any = RECOMMENDED.measurement
+    an_epoch = options.steps_per_epoch * options.batch_size
     context: Any = SimpleNamespace(
         windows=range(inputs.count),
         steps_per_epoch=options.steps_per_epoch,
