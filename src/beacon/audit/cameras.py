@@ -47,7 +47,7 @@ def check_cameras(
     calibrated = calibrate(measure, count, options.calibration)
     other = calibrated.combined < SUSPICIOUS
     if _is_second_camera(other, calibrated, measure, options):
-        right = _right_camera(recordings, target, ~other, other, options)
+        right = right_camera(recordings, target, ~other, other, options)
         if right is None:
             return CheckResult.silent(
                 count,
@@ -108,7 +108,7 @@ def _is_second_camera(
     return bool((calibrated.null.p_values(by_their_own) > options.calibration.joins).mean() > 0.5)
 
 
-def _right_camera(
+def right_camera(
     recordings: list[Recording],
     target: list[Recording],
     first: Members,
