@@ -56,7 +56,7 @@ def costs_of_a_window(preset: str) -> dict[str, float]:
 
     @torch.no_grad()
     def measure() -> None:
-        seen = policy.encoder.see(
+        seen = policy.encoder.encode_images(
             frames, None, None
         )  # every frame is encoded once, for all windows that have it
         assert seen is not None

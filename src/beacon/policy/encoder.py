@@ -197,7 +197,7 @@ class ObservationEncoder(nn.Module):
         label_generator: torch.Generator | None = None,
         share: Share | None = None,
     ) -> Encoding:
-        """What `see` gave and proprioception (B, T, d) -> Encoding.
+        """What `encode_images` gave and proprioception (B, T, d) -> Encoding.
 
         of_source: as for `see`, for the domain label; label_generator: says whose label is left out.
         """
