@@ -199,7 +199,8 @@ class ObservationEncoder(nn.Module):
     ) -> Encoding:
         """What `encode_images` gave and proprioception (B, T, d) -> Encoding.
 
-        of_source: as for `see`, for the domain label; label_generator: says whose label is left out.
+        of_source: as for `encode_images`, for the domain label; label_generator: says whose label is left
+        out.
         """
         if vision is None:
             first = proprio[self.proprio_names[0]]
