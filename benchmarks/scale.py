@@ -233,7 +233,7 @@ def measure(part: str, count: int, folder: Path) -> dict[str, float]:
     command = [sys.executable, __file__, "--one", part, str(count), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        print(done.stderr.strip().splitlines()[-1], file=sys.stderr)
+        print((done.stderr.strip().splitlines() or ["it was killed"])[-1], file=sys.stderr)
         return {"failed": float(done.returncode)}
     numbers: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return numbers

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.weighting import Minimiser, Reweighter, Steps, WeightingConfig
+from beacon.weighting.bounds import upper_bounds_at
 from beacon.weighting.solvers.projection import BudgetWarning, project_budget, project_simplex
 from soak.campaign import Attempt, Campaign, Randomness
 
@@ -118,7 +119,7 @@ def _reweighter(rng: Randomness, size: int) -> Attempt:
         "q_max": float(rng.choice([1.0, 1.0 + 1e-12, 5.0, 1e6])),
         "lambda_2": float(rng.choice([1e-12, 1e-3, 0.1, 1e6])),
         "lambda_1": float(rng.choice([0.0, 0.01, 1e6])),
-        "target_factor": [None, 4.0, "auto"][int(rng.integers(3))],
+        "target_factor": [None, 4.0, "auto", "natural"][int(rng.integers(4))],
         "p0": str(rng.choice(["target", "ones", "target_one", "budget"])),
         "solver": Minimiser() if rng.random() < 0.5 else Steps(),
     }
@@ -134,6 +135,9 @@ def _reweighter(rng: Randomness, size: int) -> Attempt:
         if size < 200 and rng.random() < 0.5:  # embeddings at one point, or nearly
             spread = float(rng.choice([0.0, 1e-30, 1e-3, 1e30]))
             given = {"embeddings": (1.0 + spread * rng.normal(size=(size, 4))).astype(np.float32)}
+        upper = reweighter._upper
+        if reweighter.refresh_count:  # that of the target may follow from the weights before
+            upper = upper_bounds_at(reweighter.config, reweighter._samples, upper, reweighter.weights)
         try:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
@@ -143,7 +147,7 @@ def _reweighter(rng: Randomness, size: int) -> Attempt:
         weights, budget = reweighter.weights, reweighter.budget
         if any(isinstance(warning.message, BudgetWarning) for warning in said):
             budget = float(weights.sum())  # caps that scale with w may leave less room, which is said
-        off = _off(weights, budget, reweighter._lower, reweighter._upper)
+        off = _off(weights, budget, reweighter._lower, upper)
         if not off <= TOLERANCE:
             chosen = {name: str(value) for name, value in options.items()}
             return Attempt(1, f"{size} samples, {targets} target, {shapes}, {chosen}: off by {off:.2g}")

@@ -289,6 +289,41 @@ def test_a_target_sample_weighs_at_most_so_many_source_samples(targets, sources,
     assert rw.weights.sum() == pytest.approx(targets + 0.5 * sources)
 
 
+@pytest.mark.parametrize("solver", [Steps(eta_q=0.3, projection="direct"), Minimiser()])
+@pytest.mark.parametrize("corrupted", [0, 60])
+def test_with_the_natural_factor_the_target_weighs_what_a_trusted_source_sample_does(
+    solver, corrupted
+) -> None:
+    rw = Reweighter(
+        domains=[0] * 200 + [1] * 10, target=1, target_factor="natural", solver=solver, lambda_2=0.1
+    )
+    far = np.r_[np.full(corrupted, 50.0), np.ones(200 - corrupted), np.zeros(10)]
+    for _ in range(300):
+        rw.refresh(losses=np.full(len(rw), 0.1), discrepancies=far)
+    trusted, target = rw.weights[corrupted:200], rw.weights[200:]
+    assert rw.weights[:corrupted].sum() < 0.02 * rw.budget
+    assert target.mean() == pytest.approx(trusted.mean(), rel=0.02)
+    assert rw.weights.sum() == pytest.approx(rw.budget)
+
+
+def test_with_the_natural_factor_a_run_resumes_to_the_bit() -> None:
+    def reweighter() -> Reweighter:
+        domains = [0] * 40 + [1] * 4
+        return Reweighter(
+            domains=domains, target=1, target_factor="natural", solver=Minimiser(), lambda_2=0.1
+        )
+
+    far = np.r_[np.full(20, 9.0), np.ones(20), np.zeros(4)]
+    whole, resumed = reweighter(), reweighter()
+    for refresh in range(6):
+        whole.refresh(losses=np.full(44, 0.1), discrepancies=far)
+        if refresh == 2:
+            resumed.load_state_dict(whole.state_dict())
+        if refresh > 2:
+            resumed.refresh(losses=np.full(44, 0.1), discrepancies=far)
+    assert np.array_equal(whole.weights, resumed.weights)
+
+
 def test_several_sources_are_bounded_too() -> None:
     rw = Reweighter(domains=[0] * 20 + [1] * 20 + [2] * 4, target=2, target_factor=4.0, solver=Minimiser())
     far = np.r_[np.full(20, 3.0), np.full(20, 2.0), np.zeros(4)]

@@ -118,10 +118,20 @@ _add_paper(
 # As `beacon train` has it without options, and its weights alone.
 _add("beacon", "BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE)
 _add("beacon-weights", "BEACON+, weights alone", "beacon")
-# With all windows alike unless something speaks against them: the target has its natural share.
+# With all windows alike unless something speaks against them: a target window weighs what a trusted source
+# window does.
 _add(
     "beacon-natural",
     "BEACON+, natural share",
+    "beacon",
+    {"weighting": {"target_factor": "natural"}},
+    auxiliary=FUTURE_STATE,
+    extra=True,
+)
+# Bounded by the average weight of all source windows, faded ones included.
+_add(
+    "beacon-factor-1",
+    "BEACON+, target factor 1",
     "beacon",
     {"weighting": {"target_factor": 1.0}},
     auxiliary=FUTURE_STATE,
@@ -282,6 +292,7 @@ COMPARED = (
     "beacon",
     "beacon-weights",
     "beacon-natural",
+    "beacon-factor-1",
     "beacon-always-future",
     "beacon-source-units",
     "beacon-noise-domain",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from beacon.analysis import effective_sample_size
 from beacon.weighting.config import WeightingConfig
 from beacon.weighting.samples import Samples
 from beacon.weighting.validation import Vector, non_negative_vector
@@ -22,6 +23,27 @@ def weight_bounds(config: WeightingConfig, samples: Samples) -> tuple[Vector, Ve
     lower = np.where(on_target, config.q_target_min, 0.0)
     upper = np.where(on_target, _largest_on_target(config, samples), config.q_max)
     return lower, upper
+
+
+def upper_bounds_at(config: WeightingConfig, samples: Samples, upper: Vector, q: Vector) -> Vector:
+    """The largest weight of every sample, given the weights of the last refresh.
+
+    Only ``target_factor="natural"`` looks at them: where some of the source has faded, the rest weighs more,
+    and so may the target. The number of source samples that have kept their weight is the effective sample
+    size (Σq)²/Σq² of the source.
+
+    Args:
+        config: of the weighting.
+        samples: who they are.
+        upper: the largest weights before the first refresh, from `weight_bounds`.
+        q: the weights of the last refresh.
+    """
+    if config.target_factor != "natural":
+        return upper
+    kept = effective_sample_size(q[~samples.on_target])
+    if kept == 0.0:  # the source has no weight at all
+        return upper
+    return np.where(samples.on_target, config.largest_on_target(*_counts(samples), kept), config.q_max)
 
 
 def weight_budget(config: WeightingConfig, samples: Samples) -> float:

@@ -31,8 +31,9 @@ class WeightingConfig:
     q_max: float = 5.0
     # How many times as much as the average source sample a target sample may weigh; None: as much as q_max
     # lets it (paper). It keeps the policy from overfitting to few target demonstrations.
-    # "auto" gives the target the share of a rule for co-training ratios, see `target_share`.
-    target_factor: float | Literal["auto"] | None = None
+    # "auto" gives the target the share of a rule for co-training ratios, see `target_share`. "natural": a
+    # target sample weighs as much as the source samples that have kept their weight.
+    target_factor: float | Literal["auto", "natural"] | None = None
     # Smallest weight of a target sample (paper: 0.05 or 0.10).
     q_target_min: float = 0.05
     # Average weight of a source sample: the weights sum to n + alpha·m (paper: 0.3 to 0.5).
@@ -70,8 +71,10 @@ class WeightingConfig:
         limit = f"at most q_max = {self.q_max}"
         require(self.q_target_min <= self.q_max, "q_target_min", limit, self.q_target_min)
         factor = self.target_factor
-        is_valid = factor in (None, "auto") or (is_non_negative(float(factor)) and float(factor) > 0)
-        require(is_valid, "target_factor", "None, 'auto' or a number above 0", factor)
+        is_valid = factor in (None, "auto", "natural")
+        if factor is not None and not isinstance(factor, str):
+            is_valid = is_non_negative(factor) and factor > 0
+        require(is_valid, "target_factor", "None, 'auto', 'natural' or a number above 0", factor)
         require(self.w_min <= 1, "w_min", "at most 1, which keeps all domains alike", self.w_min)
         require(0 <= self.loss_ema < 1, "loss_ema", "at least 0 and below 1", self.loss_ema)
         for name, values in (
@@ -82,20 +85,32 @@ class WeightingConfig:
         require(isinstance(self.solver, Solver), "solver", "a Solver, such as Steps()", self.solver)
         self.solver.require(self.lambda_2)
 
-    def largest_on_target(self, targets: int, sources: int) -> float:
+    def largest_on_target(self, targets: int, sources: int, kept: float | None = None) -> float:
         """The largest weight of a target sample where there are so many target and source samples.
+
+        Args:
+            targets: number of target samples.
+            sources: number of source samples.
+            kept: how many source samples have kept their weight, for ``target_factor="natural"``; None: all.
 
         >>> WeightingConfig(target_factor=4.0).largest_on_target(5, 200)  # 4 · 0.477, of a budget of 105
         1.9090909090909092
+        >>> WeightingConfig(target_factor="natural").largest_on_target(5, 200, kept=100.0)  # 105 / 105
+        1.0
         """
         if self.target_factor is None:
             return self.q_max
         budget = targets + self.alpha * sources
-        factor = self.target_factor
-        if factor == "auto":
-            share = target_share(targets, sources)
-            factor = share * sources / ((1 - share) * targets)
-        bound = factor * budget / (factor * targets + sources)
+        factor: float
+        if self.target_factor == "natural":
+            bound = budget / (targets + (sources if kept is None else kept))
+        else:
+            if self.target_factor == "auto":
+                share = target_share(targets, sources)
+                factor = share * sources / ((1 - share) * targets)
+            else:
+                factor = self.target_factor
+            bound = factor * budget / (factor * targets + sources)
         return min(self.q_max, max(bound, self.q_target_min))
 
 

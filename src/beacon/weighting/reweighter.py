@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from beacon.weighting.asking import ask, build_check, choose_estimator
-from beacon.weighting.bounds import reference_weights, weight_bounds, weight_budget
+from beacon.weighting.bounds import reference_weights, upper_bounds_at, weight_bounds, weight_budget
 from beacon.weighting.checks import BuiltCheck, Check, NeighborActionCheck
 from beacon.weighting.config import RECOMMENDED_WEIGHTING, WeightingConfig
 from beacon.weighting.discrepancy import Discrepancy, Estimator, KNNRelative
@@ -192,11 +192,14 @@ class Reweighter(WeightView):
         return replace(now, q=shard.gather_array(found.q), shift=found.shift)
 
     def _problem(self, costs: Vector, capacity: float) -> WeightProblem:
+        upper = self._upper
+        if self.refresh_count:
+            upper = upper_bounds_at(self.config, self._samples, upper, self._q)
         return WeightProblem(
             costs,
             self._state.p0,
             self._lower,
-            self._upper,
+            upper,
             self.budget,
             self._strengths,
             capacity,
