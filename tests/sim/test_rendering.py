@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -87,3 +90,18 @@ def test_missing_opengl_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(__import__("sys").modules, "mujoco.osmesa", None)
     with pytest.raises(RunError, match="apt-get install"):
         rendering.gl_context.__wrapped__()
+
+
+def test_a_process_that_has_rendered_can_make_an_optimiser() -> None:
+    """Mesa's LLVM and that of Triton, which comes with torch's CUDA builds, crash in the wrong order."""
+    code = """
+from beacon.sim import make_world
+from beacon.sim.world import Episode
+world = make_world("stack", size="small")
+world.draw(Episode(world).data, "agentview_image")
+import torch
+torch.optim.AdamW([torch.zeros(1, requires_grad=True)])
+import torch._dynamo
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

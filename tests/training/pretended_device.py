@@ -258,6 +258,9 @@ class _Stream:
     def __init__(self, device: Any = None, priority: int = 0) -> None:
         self.device = CUDA
 
+    def is_capturing(self) -> bool:
+        return False
+
     def synchronize(self) -> None:
         _ledger.note("synchronize", "stream")
 
@@ -341,6 +344,8 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (torch.cuda, "Event", _Event),
         (torch.cuda, "stream", lambda stream: nullcontext()),
         (torch.cuda, "current_stream", lambda *args: stream),
+        (torch.cuda, "is_current_stream_capturing", lambda: False),
+        (torch.accelerator, "current_stream", lambda *args: stream),
         (torch.cuda, "synchronize", lambda *args: _ledger.note("synchronize", "device")),
     ]
 

@@ -13,6 +13,7 @@ import numpy as np
 from beacon.errors import RunError
 from beacon.sim import meshes
 from beacon.sim.arrays import Array
+from beacon.sim.load_order import load_before_opengl
 from beacon.sim.scene import CAMERA
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ ADVICE = (
 @cache
 def gl_context() -> Any:
     """The process's one OpenGL context, made current: EGL, or OSMesa where that is what there is."""
+    load_before_opengl()
     # Mesa's software rasteriser would start a thread per core; ours is one process per core already.
     os.environ.setdefault("LP_NUM_THREADS", "0")
     wanted = os.environ.get("MUJOCO_GL", "").lower()

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from beacon.errors import UserError
 from beacon.sim.domains import Domain
+from beacon.sim.load_order import load_before_opengl
 from beacon.sim.tasks.base import TABLE_HEIGHT, Camera, Task
 from beacon.sim.tasks.mjcf import numbers
 
@@ -20,6 +21,7 @@ WRIST_CAMERA = "robot0_eye_in_hand"  # robosuite's, on the hand
 
 def robosuite_folder() -> Path:
     """Where robosuite is installed; its warnings about macro files and other robots are not our users'."""
+    load_before_opengl()  # robosuite loads it on import
     previous = logging.root.manager.disable
     try:
         logging.disable(logging.WARNING)
