@@ -11,8 +11,8 @@ from importlib import import_module
 def load_before_opengl() -> None:
     """Load Triton, where torch brought it, before OpenGL.
 
-    Mesa and Triton each have a copy of LLVM. With Mesa's loaded first, the process crashes as soon as torch imports
-    Triton, which it does when an optimiser is made. Builds of torch for the CPU have no Triton.
+    Mesa and Triton each have a copy of LLVM. With Mesa's loaded first, the process crashes as soon as torch
+    imports Triton, which it does when an optimiser is made. Builds of torch for the CPU have no Triton.
     """
     with contextlib.suppress(ImportError):
         import_module("triton")
