@@ -119,7 +119,7 @@ def _reweighter(rng: Randomness, size: int) -> Attempt:
         "q_max": float(rng.choice([1.0, 1.0 + 1e-12, 5.0, 1e6])),
         "lambda_2": float(rng.choice([1e-12, 1e-3, 0.1, 1e6])),
         "lambda_1": float(rng.choice([0.0, 0.01, 1e6])),
-        "target_factor": [None, 4.0, "auto", "natural"][int(rng.integers(4))],
+        "target_factor": [None, 4.0, "auto", "natural", "rule"][int(rng.integers(5))],
         "p0": str(rng.choice(["target", "ones", "target_one", "budget"])),
         "solver": Minimiser() if rng.random() < 0.5 else Steps(),
     }

@@ -306,6 +306,18 @@ def test_with_the_natural_factor_the_target_weighs_what_a_trusted_source_sample_
     assert rw.weights.sum() == pytest.approx(rw.budget)
 
 
+def test_without_knowing_better_the_automatic_factor_is_the_natural_one() -> None:
+    weights = {}
+    for factor in ("auto", "natural", "rule"):
+        rw = Reweighter([0] * 200 + [1] * 10, 1, target_factor=factor, solver=Minimiser(), lambda_2=0.1)
+        for _ in range(3):
+            rw.refresh(losses=np.full(210, 0.1), discrepancies=np.r_[np.full(200, 9.0), np.zeros(10)])
+        weights[factor] = rw.weights
+    assert np.array_equal(weights["auto"], weights["natural"])
+    assert weights["rule"][200:].sum() == pytest.approx(0.103 * rw.budget, rel=0.01)
+    assert weights["natural"][200:].sum() == pytest.approx(10 / 210 * rw.budget, rel=0.01)
+
+
 def test_with_the_natural_factor_a_run_resumes_to_the_bit() -> None:
     def reweighter() -> Reweighter:
         domains = [0] * 40 + [1] * 4

@@ -123,7 +123,7 @@ def test_an_estimator_of_ones_own_is_checked_too() -> None:
         ({"lambda_d": math.nan}, "lambda_d: must be None or a number of at least 0"),
         ({"gamma": -1.0}, "gamma: must be None or a number of at least 0"),
         ({"loss_scale": 0.0}, "loss_scale: must be a number above 0"),
-        ({"target_factor": 0.0}, "target_factor: must be None, 'auto', 'natural' or a number above 0"),
+        ({"target_factor": 0.0}, "target_factor: must be None, 'auto', 'natural', 'rule' or a number"),
         ({"p0": "everything"}, "p0: must be 'target' or"),
         ({"granularity": "step"}, "granularity: must be 'window' or 'demo'"),
         ({"planned_refreshes": 0}, "planned_refreshes: must be a whole number of at least 1"),

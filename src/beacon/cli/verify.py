@@ -167,7 +167,7 @@ def _check_constraints(run: Path, table: WindowTable, target: str | None) -> Non
         return  # of a method without them, or changed by what somebody decided
     samples = Samples.read(np.array(table.domains)[table.domain], target)
     lower, upper = weight_bounds(weighting, samples)
-    if weighting.target_factor == "natural":  # that of the target follows from the weights before
+    if weighting.is_natural:  # the bound on the target follows from the weights before
         upper = np.full(len(samples), weighting.q_max)
     slack = TOLERANCE * np.maximum(1.0, upper)
     outside = np.flatnonzero((table.weight < lower - slack) | (table.weight > upper + slack))

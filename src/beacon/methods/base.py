@@ -6,6 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -91,6 +92,17 @@ class MethodContext(DataContext):
     present_policy: Callable[[], ReferencePolicy] = _no_policy
     # What the user is to know of the run when it begins.
     remark: Callable[[str], None] = LOG.info
+
+    @cached_property
+    def dynamics_gap(self) -> float | None:
+        """How badly the target's motion fits a model of the source's, see `beacon.audit.dynamics_gap`.
+
+        None where the data do not tell.
+        """
+        from beacon.audit.dynamics_gap import dynamics_gap
+
+        sets = self.windows.sets
+        return dynamics_gap(sets[: self.target], sets[self.target])
 
     def measure_own(self, index: Indices, draws: int, number: int) -> Measurements:
         """As ``measure``, of those windows in ``index``, in ascending order, that are of the shard."""

@@ -118,8 +118,23 @@ _add_paper(
 # As `beacon train` has it without options, and its weights alone.
 _add("beacon", "BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE)
 _add("beacon-weights", "BEACON+, weights alone", "beacon")
-# With all windows alike unless something speaks against them: a target window weighs what a trusted source
-# window does.
+# The target's share whatever the data say: that of the ratio rule, and the natural one, with which a target
+# window weighs what a trusted source window does.
+_add(
+    "beacon-rule",
+    "BEACON+, share by the ratio rule",
+    "beacon",
+    {"weighting": {"target_factor": "rule"}},
+    auxiliary=FUTURE_STATE,
+    extra=True,
+)
+_add(
+    "beacon-rule-weights",
+    "BEACON+, weights alone, share by the ratio rule",
+    "beacon",
+    {"weighting": {"target_factor": "rule"}},
+    extra=True,
+)
 _add(
     "beacon-natural",
     "BEACON+, natural share",
@@ -137,11 +152,12 @@ _add(
     auxiliary=FUTURE_STATE,
     extra=True,
 )
-# With the future-state loss also where source and target move otherwise.
+# The default before the data decided about share and loss.
 _add(
     "beacon-always-future",
-    "BEACON+, future-state loss always",
+    "BEACON+, share by the ratio rule, future-state loss always",
     "beacon",
+    {"weighting": {"target_factor": "rule"}},
     auxiliary=ALWAYS_FUTURE_STATE,
     extra=True,
 )
@@ -291,6 +307,8 @@ COMPARED = (
     "beacon-paper-exclude-same-demo",
     "beacon",
     "beacon-weights",
+    "beacon-rule",
+    "beacon-rule-weights",
     "beacon-natural",
     "beacon-factor-1",
     "beacon-always-future",

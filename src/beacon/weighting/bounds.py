@@ -28,9 +28,9 @@ def weight_bounds(config: WeightingConfig, samples: Samples) -> tuple[Vector, Ve
 def upper_bounds_at(config: WeightingConfig, samples: Samples, upper: Vector, q: Vector) -> Vector:
     """The largest weight of every sample, given the weights of the last refresh.
 
-    Only ``target_factor="natural"`` looks at them: where some of the source has faded, the rest weighs more,
-    and so may the target. The number of source samples that have kept their weight is the effective sample
-    size (Σq)²/Σq² of the source.
+    Only the natural share of the target looks at them: where some of the source has faded, the rest weighs
+    more, and so may the target. The number of source samples that have kept their weight is the effective
+    sample size (Σq)²/Σq² of the source.
 
     Args:
         config: of the weighting.
@@ -38,7 +38,7 @@ def upper_bounds_at(config: WeightingConfig, samples: Samples, upper: Vector, q:
         upper: the largest weights before the first refresh, from `weight_bounds`.
         q: the weights of the last refresh.
     """
-    if config.target_factor != "natural":
+    if not config.is_natural:
         return upper
     kept = effective_sample_size(q[~samples.on_target])
     if kept == 0.0:  # the source has no weight at all

@@ -10,6 +10,7 @@ from beacon.weighting.solvers import Minimiser, Solver, Steps
 from beacon.weighting.validation import is_non_negative, require
 
 Granularity = Literal["window", "demo"]
+TargetFactor = float | Literal["auto", "natural", "rule"] | None
 ReferenceWeights = Literal["target", "ones", "target_one", "budget"]
 
 
@@ -31,9 +32,10 @@ class WeightingConfig:
     q_max: float = 5.0
     # How many times as much as the average source sample a target sample may weigh; None: as much as q_max
     # lets it (paper). It keeps the policy from overfitting to few target demonstrations.
-    # "auto" gives the target the share of a rule for co-training ratios, see `target_share`. "natural": a
-    # target sample weighs as much as the source samples that have kept their weight.
-    target_factor: float | Literal["auto", "natural"] | None = None
+    # "natural": a target sample weighs as much as the source samples that have kept their weight. "rule":
+    # the target has the share of a rule for co-training ratios, see `target_share`. "auto": "rule" where
+    # source and target are known to move alike (`beacon train` asks the data), else "natural".
+    target_factor: TargetFactor = None
     # Smallest weight of a target sample (paper: 0.05 or 0.10).
     q_target_min: float = 0.05
     # Average weight of a source sample: the weights sum to n + alpha·m (paper: 0.3 to 0.5).
@@ -71,10 +73,10 @@ class WeightingConfig:
         limit = f"at most q_max = {self.q_max}"
         require(self.q_target_min <= self.q_max, "q_target_min", limit, self.q_target_min)
         factor = self.target_factor
-        is_valid = factor in (None, "auto", "natural")
+        is_valid = factor in (None, "auto", "natural", "rule")
         if factor is not None and not isinstance(factor, str):
             is_valid = is_non_negative(factor) and factor > 0
-        require(is_valid, "target_factor", "None, 'auto', 'natural' or a number above 0", factor)
+        require(is_valid, "target_factor", "None, 'auto', 'natural', 'rule' or a number above 0", factor)
         require(self.w_min <= 1, "w_min", "at most 1, which keeps all domains alike", self.w_min)
         require(0 <= self.loss_ema < 1, "loss_ema", "at least 0 and below 1", self.loss_ema)
         for name, values in (
@@ -85,13 +87,18 @@ class WeightingConfig:
         require(isinstance(self.solver, Solver), "solver", "a Solver, such as Steps()", self.solver)
         self.solver.require(self.lambda_2)
 
+    @property
+    def is_natural(self) -> bool:
+        """Whether a target sample weighs what the trusted source samples do; "auto" alone knows no better."""
+        return self.target_factor in ("natural", "auto")
+
     def largest_on_target(self, targets: int, sources: int, kept: float | None = None) -> float:
         """The largest weight of a target sample where there are so many target and source samples.
 
         Args:
             targets: number of target samples.
             sources: number of source samples.
-            kept: how many source samples have kept their weight, for ``target_factor="natural"``; None: all.
+            kept: how many source samples have kept their weight, for the natural share; None: all.
 
         >>> WeightingConfig(target_factor=4.0).largest_on_target(5, 200)  # 4 · 0.477, of a budget of 105
         1.9090909090909092
@@ -102,10 +109,10 @@ class WeightingConfig:
             return self.q_max
         budget = targets + self.alpha * sources
         factor: float
-        if self.target_factor == "natural":
+        if self.is_natural:
             bound = budget / (targets + (sources if kept is None else kept))
         else:
-            if self.target_factor == "auto":
+            if isinstance(self.target_factor, str):
                 share = target_share(targets, sources)
                 factor = share * sources / ((1 - share) * targets)
             else:
@@ -147,7 +154,7 @@ RECOMMENDED_WEIGHTING = WeightingConfig(
     # decide.
     solver=Minimiser(),
     lambda_2=0.1,
-    # A share of the target that follows from the numbers of demonstrations. With much more the policy
-    # overfits to a few of them.
+    # The target's share follows from the numbers of demonstrations, and is larger only where source and
+    # target move alike. With much more the policy overfits to a few of them.
     target_factor="auto",
 )

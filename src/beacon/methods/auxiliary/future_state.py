@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from beacon.audit.dynamics_gap import dynamics_gap
 from beacon.errors import UserError
 from beacon.methods.auxiliary.base import AUXILIARY_LOSSES, AuxiliaryLoss, BuiltAuxiliaryLoss
 from beacon.methods.base import Features, State, choose_features
@@ -91,8 +90,7 @@ class FutureState(AuxiliaryLoss):
         assert self.largest_dynamics_gap is not None
         if not len(context.target_windows):
             return True  # nothing that could differ
-        sets = context.windows.sets
-        gap = dynamics_gap(sets[: context.target], sets[context.target])
+        gap = context.dynamics_gap
         if gap is None:
             context.remark(
                 "future-state loss: off, the data do not tell whether source and target move alike"

@@ -30,6 +30,7 @@ from beacon.methods.base import (
 )
 from beacon.methods.beacon.noise.base import NoiseEvidence
 from beacon.methods.beacon.options import PAPER, RECOMMENDED, BeaconOptions
+from beacon.methods.beacon.target_share import known_target_factor
 from beacon.methods.sampling import proportional, shuffled
 
 PART = 65_536  # windows whose action chunks are gathered together
@@ -101,6 +102,7 @@ class Beacon(Method):
                 episodes=context.windows.episode,
                 config=replace(
                     weighting,
+                    target_factor=known_target_factor(options, context),
                     gamma=context.weight_decay if weighting.gamma is None else weighting.gamma,
                     lambda_d=strength if weighting.lambda_d is None else weighting.lambda_d,
                 ),

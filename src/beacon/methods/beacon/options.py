@@ -46,6 +46,9 @@ class BeaconOptions:
     # "uniform" draws windows equally often and weights their losses (paper); "proportional" draws them as
     # often as they weigh, with unit losses: the same expectation, less variance.
     sampling: Sampling = "proportional"
+    # What `--target-factor auto` takes for moving alike: the target's motion fits a model of the source's at
+    # most so many times worse than the source's own does.
+    largest_dynamics_gap: float = field(default=3.0, metadata=OMIT_DEFAULT)
     # How weights of source windows depend on the noise level: all-alike (paper), by-domain, by-loss,
     # by-audit.
     noise_levels: NoiseLevels = field(default=AllAlike(), metadata=OMIT_DEFAULT)
@@ -55,6 +58,8 @@ class BeaconOptions:
             raise UserError(f"--refresh-every {self.refresh_every}: must be at least 1")
         if self.warmup_epochs < 0:
             raise UserError(f"--warmup-epochs {self.warmup_epochs}: must be at least 0")
+        if not self.largest_dynamics_gap > 0:
+            raise UserError(f"--largest-dynamics-gap {self.largest_dynamics_gap}: must be above 0")
 
     @property
     def first_epoch(self) -> int:
