@@ -15,6 +15,7 @@ import reprlib
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -120,7 +121,7 @@ def changed(options: Any, overrides: Mapping[str, Any], where: str = "") -> Any:
 
     A mapping changes fields of the value that is there; one that names another ``part`` replaces it.
     """
-    hints = get_type_hints(type(options), include_extras=True)
+    hints = _type_hints(type(options))
     known = {entry.name for entry in fields(options)}
     values = {}
     for name, value in overrides.items():
@@ -152,10 +153,16 @@ def differences(first: Any, second: Any, prefix: str = "") -> list[str]:
     return [] if first == second else [f"{prefix}: {first} and {second}"]
 
 
+@cache
+def _type_hints(kind: type[Any]) -> Mapping[str, Any]:
+    """Of a dataclass; finding them compiles every annotation."""
+    return get_type_hints(kind, include_extras=True)
+
+
 def _from_dataclass(kind: type[Any], value: Any, where: str, depth: int) -> Any:
     if not isinstance(value, Mapping):
         raise _wrong(where, "a mapping of options", value)
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _type_hints(kind)
     known = [entry.name for entry in fields(kind) if entry.init]
     named = {str(name): item for name, item in value.items()}
     if issubclass(kind, Part):

@@ -8,9 +8,9 @@ from beacon.sim.domains import REAL_PROXY, TEXTURE, TEXTURE_VIEW
 from beacon.suites.datasets import equal_corruptions
 from beacon.suites.experiment import EvaluationSpec
 from beacon.suites.presets import SuitePreset
+from beacon.suites.rows import COMPARED, TWO_SOURCES
 from beacon.suites.setting import Setting
 from beacon.suites.suite import Suite
-from beacon.suites.variants import COMPARED, TWO_SOURCES
 
 PAPER_TASKS = ("stack", "mug-cleanup", "threading")
 CORRUPTED_SHARE = 0.3  # of the contaminated source

@@ -8,9 +8,9 @@ from beacon.sim.domains import TEXTURE_VIEW
 from beacon.suites.datasets import equal_corruptions
 from beacon.suites.definitions.comparisons import CORRUPTED_SHARE
 from beacon.suites.presets import SuitePreset
+from beacon.suites.rows import COMPARED
 from beacon.suites.setting import Setting
 from beacon.suites.suite import Suite
-from beacon.suites.variants import COMPARED
 
 # The tasks on which options may be chosen. All others of Meta-World are kept for tests of what was chosen.
 METAWORLD_TASKS = (

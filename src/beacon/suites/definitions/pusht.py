@@ -9,9 +9,9 @@ from beacon.data.corruption import ACTION_CORRUPTIONS
 from beacon.suites.definitions.comparisons import CORRUPTED_SHARE
 from beacon.suites.experiment import DatasetSpec, EvaluationSpec
 from beacon.suites.presets import SuitePreset
+from beacon.suites.rows import COMPARED
 from beacon.suites.setting import SOURCE_SEED, TARGET_SEED, Setting
 from beacon.suites.suite import Suite
-from beacon.suites.variants import COMPARED
 
 TASK, SOURCE_TASK, GAP = "pusht", "pusht-moved", "goal"
 SOURCE_DEMOS = 151  # all that there are
