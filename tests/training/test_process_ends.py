@@ -69,6 +69,7 @@ def test_leaving_outlives_a_reader_that_went_away() -> None:
         [sys.executable, "-c", f"{LEAVES} print('done'); sys.stdin.read(); leave(0)"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": ""},  # so that it notices at its end
     ) as process:
         assert process.stdout is not None and process.stdin is not None
         process.stdout.close()
