@@ -4,6 +4,11 @@ Losses are gathered; embeddings stay where they were computed, because the `Rewe
 this process has (`Shard`). All processes end with the same weights. Each weights its part of a mini-batch,
 and `DistributedDataParallel` averages the gradients.
 
+A group of processes has threads, which end when the last object that has the group is gone. A thread that is
+left when the interpreter ends may abort the process. So two things are needed: `torch.distributed.nn` is
+imported before there is a group, because its functions keep the one that they find; and
+`DistributedDataParallel` is gone before the group is destroyed, here when `train` returns.
+
 Run: torchrun --nproc-per-node 2 examples/distributed_training.py
 """
 
@@ -13,6 +18,7 @@ import os
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # before there is a group, see above
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -62,11 +68,13 @@ def work(rank: int, world: int, meeting_point: str, results: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=world)
     model, rw = train(seed=0)
     torch.save({"model": model.state_dict(), "weights": rw.state_dict()}, f"{results}.{rank}")
+    dist.barrier()  # nobody leaves while another still talks
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     dist.init_process_group("gloo")
     _, reweighter = train(seed=0)
-    print(f"process {os.environ['RANK']}: {reweighter}")
+    print(f"process {os.environ['RANK']}: {reweighter}", flush=True)
+    dist.barrier()
     dist.destroy_process_group()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
 from beacon.errors import RunError, UserError
 
@@ -138,6 +140,23 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def leave(code: int) -> NoReturn:
+    """End this process with an exit code, when all is written, without the end of the interpreter.
+
+    For one of several that train together: threads of torch, gloo and NCCL that are left, as after a failure
+    of another process, may ask for the interpreter while it ends. That aborts the process, also one that is
+    done.
+
+    Args:
+        code: that `sys.exit` would be given.
+    """
+    atexit._run_exitfuncs()  # files of loggers, temporary folders, worker processes
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # the reader went away, or it is closed
+            stream.flush()
+    os._exit(code)
 
 
 def leave_real_time() -> None:

@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
+from group_threads import group_threads
 from small_reweighter import M, N, make, run
 from torch.utils.data import TensorDataset
 
@@ -61,6 +62,12 @@ def test_the_sampling_example_learns_the_target(example) -> None:
     assert model.weight.item() > 0.5  # with equal weights it is about 0.1
 
 
+def work(rank: int, world: int, meeting: str, results: str) -> None:
+    """A process of the distributed example, which says what is left of the group before the process ends."""
+    importlib.import_module("distributed_training").work(rank, world, meeting, results)
+    Path(f"{results}.{rank}.threads").write_text(" ".join(group_threads()))
+
+
 def results_of(example, world: int, folder: Path) -> list[dict[str, dict[str, torch.Tensor]]]:
     """What every process of a real group of so many ends with."""
     module = example("distributed_training")
@@ -69,7 +76,8 @@ def results_of(example, world: int, folder: Path) -> list[dict[str, dict[str, to
     if world == 1:
         module.work(0, *arguments)
     else:
-        torch.multiprocessing.spawn(module.work, arguments, nprocs=world)
+        torch.multiprocessing.spawn(work, arguments, nprocs=world)
+        assert [(folder / f"result.{rank}.threads").read_text() for rank in range(world)] == [""] * world
     return [torch.load(folder / f"result.{rank}", weights_only=True) for rank in range(world)]
 
 

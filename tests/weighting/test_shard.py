@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from group_threads import group_threads
 
 from beacon.weighting import (
     KNN,
@@ -100,8 +101,10 @@ def work(rank: int, meeting: str, folder: str) -> None:
     table = torch.arange(10.0)[:, None]
     few = Shard.of_group(2)  # the first process has nothing
     found["few"] = (few.rows, few.gather(table[few.rows]), few.collect(table[few.rows]))
-    torch.save(found, Path(folder) / f"{rank}.pt")
+    threads = group_threads()
     dist.destroy_process_group()
+    found["threads"] = (threads, group_threads())
+    torch.save(found, Path(folder) / f"{rank}.pt")
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +137,9 @@ def test_fewer_samples_than_processes(together: list[dict[str, Any]]) -> None:
     assert [found["few"][0] for found in together] == [slice(0, 0), slice(0, 1), slice(1, 2)]
     assert all(found["few"][1].flatten().tolist() == [0.0, 1.0] for found in together)
     assert [found["few"][2] is None for found in together] == [False, True, True]
+
+
+def test_no_thread_of_the_group_is_left(together: list[dict[str, Any]]) -> None:
+    for found in together:
+        before, after = found["threads"]
+        assert before and not after

@@ -122,4 +122,11 @@ def _one_line(text: str) -> str:
 
 def entry() -> None:
     """The console script."""
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    if sys.argv[1:2] == ["train"]:
+        from beacon.cli.train_processes import is_one_of_several
+        from beacon.processes import leave
+
+        if is_one_of_several():  # started by torchrun
+            leave(code)
+    sys.exit(code)

@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from beacon.errors import UserError
-from beacon.processes import end_with_parent
+from beacon.processes import end_with_parent, leave
 
 GRACE = 10.0  # seconds in which the others say why they end, once one has ended
 RENDEZVOUS = "BEACON_RENDEZVOUS"  # read by beacon.training.ranks
@@ -121,4 +121,4 @@ def _train_one(arguments: list[str], rank: int, count: int, meeting: str) -> Non
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // count))
     from beacon.cli.main import main
 
-    sys.exit(main(["train", *arguments]))
+    leave(main(["train", *arguments]))

@@ -4,11 +4,13 @@ parameters, and one of them writes.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -185,11 +187,15 @@ def joined(device: str) -> Iterator[Ranks]:
         return
     rank = int(os.environ["RANK"])
     ranks = Ranks(rank, size, int(os.environ.get("LOCAL_RANK", rank)))
+    # Its functions take the group that there is when they are imported, as DistributedDataParallel does, as
+    # their default. They would keep it, and its threads, until the interpreter ends, which may abort then.
+    import_module("torch.distributed.nn")
     backend = "nccl" if ranks.device(device).type == "cuda" else "gloo"
     meeting = os.environ.get(RENDEZVOUS, "env://")
     dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=size, timeout=PATIENCE)
     try:
         yield ranks
+        gc.collect()  # DistributedDataParallel has the group, too; the last who has it ends its threads
     except RuntimeError as error:
         if not _is_broken_connection(error):
             raise
@@ -198,7 +204,8 @@ def joined(device: str) -> Iterator[Ranks]:
         ) from None
     finally:
         if dist.is_initialized():
-            dist.destroy_process_group()
+            with suppress(RuntimeError):  # the run is done or has failed, whether others still answer or not
+                dist.destroy_process_group()
 
 
 def _is_broken_connection(error: RuntimeError) -> bool:
