@@ -38,10 +38,8 @@ def command(
     """Run a policy and report its success rate with a 95% Wilson interval.
 
     Args:
-        run: a run folder, the address of a server (ws://127.0.0.1:8000), or module:function that returns a
-            policy.
-        task: lift, stack, mug-cleanup, threading, pusht, metaworld/NAME, an installed one, or module:Class of
-            your own.
+        run: a run folder, a server (ws://127.0.0.1:8000), or module:function that returns a policy.
+        task: lift, stack, mug-cleanup, threading, pusht, metaworld/NAME, an installed one, or module:Class.
         domain: source, texture, texture-view, real-proxy, an installed one, or a YAML file of your own.
         episodes: how many initial states.
         region: where objects start: train, target or ood.
@@ -52,8 +50,7 @@ def command(
         device: where the policy computes: cpu, cuda, cuda:1; auto is a GPU when there is one.
         video: also write films of a few successes and failures.
         compare: another run (or its result file) to compare with, state by state.
-        until_decided: another run (or its result file); both are rolled out in turns until a sequential
-            paired test shows that one is better, or --episodes states are used.
+        until_decided: another run; roll out both in turns, and stop when a paired test shows which is better.
         alpha: of --until-decided: probability of ever calling a policy better that is not.
         criterion: of --until-decided: the outcome that is compared.
         out: the result file; by default RUN/eval/TASK-SIZE-DOMAIN-REGION-SEED.json.

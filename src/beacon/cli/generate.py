@@ -37,8 +37,7 @@ def command(
     Repeat an interrupted command to continue. The result does not depend on the number of workers.
 
     Args:
-        task: lift, stack, mug-cleanup, threading, pusht, metaworld/NAME, an installed one, or module:Class of
-            your own.
+        task: lift, stack, mug-cleanup, threading, pusht, metaworld/NAME, an installed one, or module:Class.
         out: the file to write.
         domain: source, texture, texture-view, real-proxy, an installed one, or a YAML file of your own.
         demos: how many demonstrations.

@@ -57,8 +57,8 @@ def _proposal(number: int, proposal: Proposal, sources: Sequence[EpisodeSet]) ->
         else None
     )
     words = (
-        f"{number}. {printable(source.name)}, {printable(proposal.name)}: stands for {proposal.stands_for} "
-        f"source demonstrations; nearest target demonstration {printable(proposal.nearest_target)} at "
+        f"{number}. {printable(source.name)}, {printable(proposal.name)}: source demonstrations that it stands for: "
+        f"{proposal.stands_for}; nearest target demonstration {printable(proposal.nearest_target)} at "
         f"{proposal.distance:.2f}; {percent(proposal.uncovered_left)} of the uncovered distance is left then"
     )
     return tag("div", picture, tag("p", words))
