@@ -60,7 +60,7 @@ class CoverageArguments:
     proprio: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME")] = None
 
     def __post_init__(self) -> None:
-        check_sets("coverage", self.source, self.target, self.image_size, self.out)
+        check_sets("coverage", self.source, [self.target], self.image_size, self.out)
 
 
 def main(arguments: list[str]) -> int:

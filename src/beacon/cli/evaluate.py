@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from beacon.sim.evaluate import EvaluateConfig
 
 
+DESCRIPTION = """Run a policy and report its success rate with a 95% Wilson interval.
+
+Examples:
+  beacon evaluate runs/beacon --task stack --domain texture
+  beacon evaluate runs/beacon --task stack --domain texture --compare runs/cotrain
+  beacon evaluate ws://127.0.0.1:8000 --task stack --domain texture"""
+
+
 def command(
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
     /,
@@ -169,6 +177,6 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         raise UserError("beacon evaluate: name a run folder or module:function; see beacon evaluate --help")
     try:
-        return int(parsing.parse(command, arguments, prog="beacon evaluate"))
+        return int(parsing.parse(command, arguments, prog="beacon evaluate", description=DESCRIPTION))
     except SystemExit:  # the help was asked for
         return 0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from typing import TextIO
-
-BOX = "╭│╰"  # lines of a box are as wide as they have to be
+from typing import Any, TextIO
 
 
 class Fitted:
-    """A stream whose long lines of plain text are broken between words.
+    """A stream whose long lines of prose are broken between words; all else is as in the stream.
 
     Args:
         stream: where the lines go.
@@ -20,22 +18,16 @@ class Fitted:
         self._stream = stream
         self._columns = shutil.get_terminal_size().columns
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
     def write(self, text: str) -> int:
-        """Write ``text``, its lines broken where they are longer than the terminal is wide."""
-        fitted = [self._fit(line) for line in text.split("\n")]
-        self._stream.write("\n".join(fitted))
+        """Write ``text``, its prose broken where it is longer than the terminal is wide."""
+        self._stream.write("\n".join(self._fit(line) for line in text.split("\n")))
         return len(text)
 
-    def flush(self) -> None:
-        """Flush the stream."""
-        self._stream.flush()
-
-    def isatty(self) -> bool:
-        """Whether the stream is a terminal, which has colours."""
-        return self._stream.isatty()
-
     def _fit(self, line: str) -> str:
-        is_prose = line[:1].isalpha()  # examples are indented, and must stay one line to be copied
-        if not is_prose or line.startswith("usage:") or any(letter in line for letter in BOX):
+        # Examples are indented, and stay one line to be copied; boxes begin with their border.
+        if not line[:1].isalpha() or line.startswith("usage:"):
             return line
         return textwrap.fill(line, self._columns, break_long_words=False, break_on_hyphens=False)

@@ -122,7 +122,6 @@ def progress(config: TrainConfig) -> Iterator[Callable[[StepEvent], None]]:
                 soon = "" if event.step == event.steps else f", {remaining} left"
                 print(f"step {event.step} of {event.steps}, loss {event.loss():.4f}{soon}", flush=True)
 
-        print(_announcement(config), flush=True)
         with shown_messages(lambda message: print(message, flush=True)), listening(PlainLines(sys.stdout)):
             yield report
         return
