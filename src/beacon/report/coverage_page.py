@@ -57,9 +57,9 @@ def _proposal(number: int, proposal: Proposal, sources: Sequence[EpisodeSet]) ->
         else None
     )
     words = (
-        f"{number}. {printable(source.name)}, {printable(proposal.name)}: stands for source "
-        f"demonstrations: {proposal.stands_for}; nearest target one {printable(proposal.nearest_target)} "
-        f"at {proposal.distance:.2f}; uncovered distance left then: {percent(proposal.uncovered_left)}"
+        f"{number}. {printable(source.name)}, {printable(proposal.name)}: source demonstrations that it "
+        f"stands for: {proposal.stands_for}; nearest target demonstration: "
+        f"{printable(proposal.nearest_target)}, at {proposal.distance:.2f}; uncovered distance left then: {percent(proposal.uncovered_left)}"
     )
     return tag("div", picture, tag("p", words))
 
