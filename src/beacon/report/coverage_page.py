@@ -57,9 +57,10 @@ def _proposal(number: int, proposal: Proposal, sources: Sequence[EpisodeSet]) ->
         else None
     )
     words = (
-        f"{number}. {printable(source.name)}, {printable(proposal.name)}: source demonstrations that it "
-        f"stands for: {proposal.stands_for}; nearest target demonstration: "
-        f"{printable(proposal.nearest_target)}, at {proposal.distance:.2f}; uncovered distance left then: {percent(proposal.uncovered_left)}"
+        f"{number}. {printable(source.name)}, {printable(proposal.name)}: "
+        f"source demonstrations that it stands for: {proposal.stands_for}; "
+        f"nearest target demonstration: {printable(proposal.nearest_target)}, at {proposal.distance:.2f}; "
+        f"uncovered distance left then: {percent(proposal.uncovered_left)}"
     )
     return tag("div", picture, tag("p", words))
 
