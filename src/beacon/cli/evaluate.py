@@ -48,7 +48,7 @@ def command(
     Args:
         run: a run folder, a server (ws://127.0.0.1:8000), or module:function that returns a policy.
         task: lift, stack, mug-cleanup, threading, pusht, metaworld/NAME, an installed one, or module:Class.
-        domain: source, texture, texture-view, real-proxy, an installed one, or a YAML file of your own.
+        domain: source, texture, texture-view, real-proxy, other-dynamics, an installed one, or a YAML file.
         episodes: how many initial states.
         region: where objects start: train, target or ood.
         size: small or full, as the policy was trained.

@@ -37,7 +37,7 @@ def command(
     Args:
         task: lift, stack, mug-cleanup, threading, pusht, metaworld/NAME, an installed one, or module:Class.
         out: the file to write.
-        domain: source, texture, texture-view, real-proxy, an installed one, or a YAML file of your own.
+        domain: source, texture, texture-view, real-proxy, other-dynamics, an installed one, or a YAML file.
         demos: how many demonstrations.
         size: small (for a few CPU cores) or full (the paper's).
         region: where objects start: train, target or ood.

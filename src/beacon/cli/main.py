@@ -37,7 +37,7 @@ GOES_ON = {"generate": "; the same command goes on where it stopped"}
 
 EXAMPLES = """\
   beacon doctor                   what works on this machine
-  beacon demo                     three methods in simulation, in ten minutes
+  beacon demo                     three methods in simulation, with a report
   beacon VERB --help              the options of a verb"""
 
 
