@@ -140,3 +140,10 @@ def test_declared_pythons_are_those_that_are_tested() -> None:
     declared = re.findall(r"Python :: (3\.\d+)", "\n".join(classifiers))
     readme = (ROOT / "README.md").read_text()
     assert declared == ["3.11", "3.12", "3.13"] and ", ".join(declared) in readme
+
+
+def test_what_other_pythons_leave_out_exists() -> None:
+    for line in (ROOT / "scripts" / "tests-of-simulation.txt").read_text().splitlines():
+        file, _, test = line.partition("::")
+        assert (ROOT / file).exists(), line
+        assert not test or f"def {test}(" in (ROOT / file).read_text(), line

@@ -138,6 +138,14 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert not out.exists()
 
 
+def test_missing_sets_are_named(
+    files: tuple[Path, Path, list[int]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for given, missing in (("source", "target"), ("target", "source")):
+        assert main(["audit", f"--{given}", str(files[0])]) == 2
+        assert f"beacon: name at least one --{missing}; see beacon audit" in capsys.readouterr().err
+
+
 def test_one_target_demonstration_is_said_and_accuses_nobody_by_motion(
     files: tuple[Path, Path, list[int]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

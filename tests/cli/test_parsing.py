@@ -107,3 +107,33 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
         parse(serve, ["--help"], prog="toy")
     assert not stop.value.code
     assert "where to listen." in capsys.readouterr().out
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A bound."""
+
+    # Largest weight.
+    q_max: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.q_max <= 0:
+            raise ValueError(f"q_max: must be above 0, got {self.q_max}")
+
+
+def test_complaints_about_fields_name_the_option() -> None:
+    with pytest.raises(UserError, match=r"^--q-max: must be above 0, got -1\.0$"):
+        parse(Bounded, ["--q-max", "-1"], prog="toy")
+
+
+def test_help_is_as_wide_as_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    long = "Weights that " + "sum to a budget " * 9 + "are found.\n\nExamples:\n  toy " + "--q-max 1 " * 9
+    with pytest.raises(SystemExit):
+        parse(Bounded, ["--help"], prog="toy", description=long)
+    lines = capsys.readouterr().out.splitlines()
+    example = [line for line in lines if line.startswith("  toy")]
+    assert [line.count("--q-max 1") for line in example] == [9]  # stays one line, to be copied
+    assert max(len(line) for line in lines if line not in example) <= 60

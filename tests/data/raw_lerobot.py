@@ -19,6 +19,7 @@ from PIL import Image
 from beacon.processes import leave_real_time
 
 SIZE = (32, 48)  # height, width
+AV1_SIZE = (64, 96)  # SVT-AV1 of PyAV 14 encodes nothing smaller
 CAMERA = "observation.images.front"
 
 
@@ -100,14 +101,14 @@ def png(frame: NDArray[np.uint8]) -> bytes:
     return buffer.getvalue()
 
 
-def features(images: bool) -> dict[str, Any]:
+def features(images: bool, size: tuple[int, int] = SIZE) -> dict[str, Any]:
     """As info.json has them; names of the state are a list in a list, as recorders write."""
     found: dict[str, Any] = {
         "observation.state": {"dtype": "float32", "shape": [4], "names": [["a", "b", "c", "d"]]},
         "action": {"dtype": "float32", "shape": [3], "names": {"motors": ["x", "y", "z"]}},
         CAMERA: {
             "dtype": "image" if images else "video",
-            "shape": [*SIZE, 3],
+            "shape": [*size, 3],
             "names": ["height", "width", "channel"],
         },
         "next.reward": {"dtype": "float32", "shape": [1], "names": None},
@@ -173,6 +174,7 @@ def write_v30(
     row_groups: bool = True,
     videos_of: Sequence[Sequence[int]] | None = None,
     codec: str = "libx264",
+    size: tuple[int, int] = SIZE,
 ) -> Path:
     """A dataset of version 3.0: one table for all; ``videos_of``: which episodes share a video."""
     write_info(
@@ -180,7 +182,7 @@ def write_v30(
         codebase_version="v3.0",
         robot_type="arm",
         fps=fps,
-        features=features(images),
+        features=features(images, size),
         total_episodes=len(lengths),
         total_frames=sum(lengths),
         total_tasks=1,
@@ -198,7 +200,7 @@ def write_v30(
     groups = [list(range(len(lengths)))] if videos_of is None else videos_of
     for number, group in enumerate(groups):
         if not images:
-            frames = np.concatenate([pictures(e, lengths[e]) for e in group])
+            frames = np.concatenate([pictures(e, lengths[e], size) for e in group])
             write_video(root / f"videos/{CAMERA}/chunk-000/file-{number:03d}.mp4", frames, fps, codec=codec)
         before = 0
         for e in group:

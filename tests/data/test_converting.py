@@ -256,6 +256,18 @@ def test_arrays_that_do_not_fit_are_one_line(
     assert not (tmp_path / out).exists()
 
 
+@pytest.mark.parametrize(("side", "codec"), [(24, "libx264"), (62, "libx264"), (64, "libsvtav1")])
+def test_small_pictures_become_h264(side: int, codec: str, tmp_path: Path) -> None:
+    writer, frames = video_writer.VideoWriter(tmp_path, fps=10), pictures(1, 4, (side, side + 32))
+    writer.add(frames)
+    writer.close()
+    assert writer.codec == codec
+    with av.open(str(next(tmp_path.rglob("*.mp4")))) as video:
+        read = np.array([frame.to_ndarray(format="rgb24") for frame in video.decode(video=0)])
+    assert read.shape == frames.shape
+    assert np.abs(read.astype(float) - frames).mean() < 3
+
+
 def test_encoding_leaves_no_thread_in_real_time(tmp_path: Path) -> None:
     writer = video_writer.VideoWriter(tmp_path, fps=10)
     writer.add(pictures(0, 3, (64, 64)))  # run as root, the AV1 encoder asks for the highest priority

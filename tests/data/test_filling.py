@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from raw_lerobot import write_v21, write_v30
+from raw_lerobot import AV1_SIZE, SIZE, write_v21, write_v30
 
 from beacon.data import EpisodeSet, ObservationMapping
 from beacon.data.filling import split
@@ -20,7 +20,7 @@ CARD = "path: data\nimage_size: 24\nimage_fit: pad\nfps: 5\nactions: {keys: [act
 DATASETS: dict[str, Any] = {
     "a video an episode": lambda path: write_v21(path / "data", LENGTHS),
     "one video": lambda path: write_v30(path / "data", LENGTHS),
-    "one video, AV1": lambda path: write_v30(path / "data", LENGTHS, codec="libsvtav1"),
+    "one video, AV1": lambda path: write_v30(path / "data", LENGTHS, codec="libsvtav1", size=AV1_SIZE),
     "embedded pictures": lambda path: write_v30(path / "data", LENGTHS, images=True),
 }
 
@@ -52,7 +52,7 @@ def test_several_threads_store_what_one_does(
         path = tmp_path / "card.yaml"
         path.write_text(CARD)
     if given == "two folders":
-        path = (path, write_v30(tmp_path / "more", (5, 3)))
+        path = (path, write_v30(tmp_path / "more", (5, 3), size=AV1_SIZE if "AV1" in dataset else SIZE))
     mapping = ObservationMapping(image_size=20 if given == "sized" else None)
     stored = []
     for processors in (1, 3):

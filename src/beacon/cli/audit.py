@@ -59,7 +59,7 @@ class AuditArguments:
     demos: int = MOST_LISTED
 
     def __post_init__(self) -> None:
-        check_sets("audit", self.source, self.image_size, self.out)
+        check_sets("audit", self.source, self.target, self.image_size, self.out)
         if self.demos < 0:
             raise UserError(f"--demos {self.demos}: must be at least 0")
 

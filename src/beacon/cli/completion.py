@@ -11,6 +11,7 @@ from beacon.cli import parsing
 
 DESCRIPTION = """Print a completion script for your shell.
 
+Once, for bash or for zsh:
   echo 'source <(beacon completion bash)' >> ~/.bashrc
   echo 'source <(beacon completion zsh)' >> ~/.zshrc
 

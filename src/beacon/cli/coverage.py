@@ -60,7 +60,7 @@ class CoverageArguments:
     proprio: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME")] = None
 
     def __post_init__(self) -> None:
-        check_sets("coverage", self.source, self.image_size, self.out)
+        check_sets("coverage", self.source, [self.target], self.image_size, self.out)
 
 
 def main(arguments: list[str]) -> int:
@@ -135,9 +135,9 @@ def _print(result: CoverageResult) -> None:
     for number, proposal in enumerate(result.proposals, 1):
         print(
             printable(
-                f"  {number}. {result.sets[proposal.set].name} {proposal.name}: stands for "
-                f"{proposal.stands_for} source demonstrations, "
-                f"{100 * proposal.uncovered_left:.0f}% of the uncovered distance is left"
+                f"  {number}. {result.sets[proposal.set].name} {proposal.name}: source demonstrations "
+                f"that it stands for: {proposal.stands_for}; uncovered distance that is left: "
+                f"{100 * proposal.uncovered_left:.0f}%"
             )
         )
 

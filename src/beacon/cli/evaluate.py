@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from beacon.sim.evaluate import EvaluateConfig
 
 
+DESCRIPTION = """Run a policy and report its success rate with a 95% Wilson interval.
+
+Examples:
+  beacon evaluate runs/beacon --task stack --domain texture
+  beacon evaluate runs/beacon --task stack --domain texture --compare runs/cotrain
+  beacon evaluate ws://127.0.0.1:8000 --task stack --domain texture"""
+
+
 def command(
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
     /,
@@ -38,11 +46,9 @@ def command(
     """Run a policy and report its success rate with a 95% Wilson interval.
 
     Args:
-        run: a run folder, the address of a server (ws://127.0.0.1:8000), or module:function that returns a
-            policy.
-        task: lift, stack, mug-cleanup, threading, pusht, metaworld/NAME, an installed one, or module:Class of
-            your own.
-        domain: source, texture, texture-view, real-proxy, an installed one, or a YAML file of your own.
+        run: a run folder, a server (ws://127.0.0.1:8000), or module:function that returns a policy.
+        task: lift, stack, mug-cleanup, threading, pusht, metaworld/NAME, an installed one, or module:Class.
+        domain: source, texture, texture-view, real-proxy, other-dynamics, an installed one, or a YAML file.
         episodes: how many initial states.
         region: where objects start: train, target or ood.
         size: small or full, as the policy was trained.
@@ -52,8 +58,7 @@ def command(
         device: where the policy computes: cpu, cuda, cuda:1; auto is a GPU when there is one.
         video: also write films of a few successes and failures.
         compare: another run (or its result file) to compare with, state by state.
-        until_decided: another run (or its result file); both are rolled out in turns until a sequential
-            paired test shows that one is better, or --episodes states are used.
+        until_decided: another run; roll out both in turns, and stop when a paired test shows which is better.
         alpha: of --until-decided: probability of ever calling a policy better that is not.
         criterion: of --until-decided: the outcome that is compared.
         out: the result file; by default RUN/eval/TASK-SIZE-DOMAIN-REGION-SEED.json.
@@ -172,6 +177,6 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         raise UserError("beacon evaluate: name a run folder or module:function; see beacon evaluate --help")
     try:
-        return int(parsing.parse(command, arguments, prog="beacon evaluate"))
+        return int(parsing.parse(command, arguments, prog="beacon evaluate", description=DESCRIPTION))
     except SystemExit:  # the help was asked for
         return 0

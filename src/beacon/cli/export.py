@@ -10,7 +10,11 @@ import tyro
 
 from beacon.cli.parsing import parse
 
-DESCRIPTION = "Write a policy alone into a folder: parameters, description, provenance and a card."
+DESCRIPTION = """Write a policy alone into a folder: parameters, description, provenance and a card.
+
+Examples:
+  beacon export runs/beacon policies/reach --license apache-2.0
+  beacon export runs/beacon policies/reach --onnx"""
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,10 @@ def command(
 ) -> int:
     """Write a robomimic HDF5 file of successful demonstrations.
 
-    Repeat an interrupted command to continue. The result does not depend on the number of workers.
-
     Args:
-        task: lift, stack, mug-cleanup, threading, pusht, metaworld/NAME, an installed one, or module:Class of
-            your own.
+        task: lift, stack, mug-cleanup, threading, pusht, metaworld/NAME, an installed one, or module:Class.
         out: the file to write.
-        domain: source, texture, texture-view, real-proxy, an installed one, or a YAML file of your own.
+        domain: source, texture, texture-view, real-proxy, other-dynamics, an installed one, or a YAML file.
         demos: how many demonstrations.
         size: small (for a few CPU cores) or full (the paper's).
         region: where objects start: train, target or ood.
@@ -83,6 +80,15 @@ def command(
     return 0
 
 
+DESCRIPTION = """Write a robomimic HDF5 file of successful demonstrations.
+
+Examples:
+  beacon generate stack --demos 200 --out sim.hdf5
+  beacon generate stack --domain texture --demos 5 --seed 1 --out target.hdf5
+
+Repeat an interrupted command to continue. The result does not depend on the number of workers."""
+
+
 @contextmanager
 def counting_progress(title: str) -> Iterator[Callable[[int, int, int], None]]:
     """A listener to how many are done, of how many, and how many failed; it shows the time left.
@@ -103,6 +109,6 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         raise UserError("beacon generate: name a task, for example stack; see beacon generate --help")
     try:
-        return int(parsing.parse(command, arguments, prog="beacon generate"))
+        return int(parsing.parse(command, arguments, prog="beacon generate", description=DESCRIPTION))
     except SystemExit:  # the help was asked for
         return 0

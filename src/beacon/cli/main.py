@@ -10,7 +10,6 @@ from typing import Any
 
 from beacon import __version__
 from beacon.errors import RunError, UserError, meant
-from beacon.plain import path_complaint
 
 # verb -> what it does. The code of a verb is beacon.cli.<verb>, imported only when it is called.
 VERBS = {
@@ -33,9 +32,12 @@ VERBS = {
     "completion": "print a completion script for bash or zsh",
 }
 
+# What is said to an interrupt of verbs whose work is kept; demo, suite and train say it themselves.
+GOES_ON = {"generate": "; the same command goes on where it stopped"}
+
 EXAMPLES = """\
   beacon doctor                   what works on this machine
-  beacon demo                     three methods in simulation, in ten minutes
+  beacon demo                     three methods in simulation, with a report
   beacon VERB --help              the options of a verb"""
 
 
@@ -60,6 +62,8 @@ def main(arguments: list[str]) -> int:
     if arguments[0] in ("-V", "--version"):
         print(f"beacon {__version__}")
         return 0
+    from beacon.plain import path_complaint  # imports much: see entry
+
     for word in arguments:
         if reason := path_complaint(word.partition("=")[2] or word):
             return _complain(f"'{printable(word)}': {reason}", 2)
@@ -81,7 +85,7 @@ def main(arguments: list[str]) -> int:
         except RunError as error:
             return _complain(str(error), 1)
         except KeyboardInterrupt:
-            return _complain("interrupted", 130)
+            return _complain(f"interrupted{GOES_ON.get(verb, '')}", 130)
         except BrokenPipeError:  # the reader went away, as in `beacon ... | head`
             sys.stderr.close()
             return 1
@@ -122,7 +126,11 @@ def _one_line(text: str) -> str:
 
 def entry() -> None:
     """The console script."""
-    code = main(sys.argv[1:])
+    # Little is imported before this line, so that an interrupt is heard here and not while modules load.
+    try:
+        code = main(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = _complain("interrupted", 130)
     if sys.argv[1:2] == ["train"]:
         from beacon.cli.train_processes import is_one_of_several
         from beacon.processes import leave

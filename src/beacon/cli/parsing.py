@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import fields, is_dataclass
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TextIO, Union, cast, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -20,6 +23,7 @@ from tyro import _errors as tyro_errors
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from beacon.cli import parts
+from beacon.cli.help_text import Fitted
 from beacon.errors import UserError, meant
 from beacon.option_words import is_unnamed
 from beacon.plain import LARGEST_INTEGER
@@ -71,11 +75,15 @@ def parse(
         about = parts.describe(default)
         description = f"{description or ''}\n\n{about}" if about else description
 
+    names = [*option_names(target, default), *known]
+
     def refuse(event: tyro_errors.ParseErrorEvent) -> None:
-        raise complaint(event, words, [*option_names(target, default), *known], prog) from None
+        raise complaint(event, words, names, prog) from None
 
     options: dict[str, Any] = {} if default is None else {"default": default}
-    with tyro_errors.on_parse_error(refuse):
+    asks_for_help = any(word in ("-h", "--help") for word in words)
+    output = cast("TextIO", Fitted(sys.stdout)) if asks_for_help else sys.stdout
+    with tyro_errors.on_parse_error(refuse), redirect_stdout(output):
         try:
             return tyro.cli(
                 target, prog=prog, description=description, args=words, registry=_numbers(), **options
@@ -83,7 +91,7 @@ def parse(
         except ValueError as error:
             if isinstance(error, UserError) or inspect.isfunction(target):
                 raise
-            raise UserError(str(error)) from None  # of a dataclass's own checks
+            raise UserError(_as_option(str(error), names)) from None  # of a dataclass's own checks
 
 
 def with_hyphens(word: str) -> str:
@@ -126,13 +134,22 @@ def complaint(
         return UserError(f"{event.argument.display_name()}: needs {_expected(event.argument)}; {see}")
     if isinstance(event, tyro_errors.InstantiationFailure):
         if event.argument is None:  # of a dataclass's own checks, which are in our words
-            return UserError(str(event.message))
+            return UserError(_as_option(str(event.message), known))
         name = event.argument.display_name()
         expected = _expected(event.argument)
         if TOO_LARGE in str(event.message):
             expected = f"a whole number of at most {LARGEST_INTEGER}"
         return UserError(f"{' '.join([name, *_given(name, words)])}: {expected} expected; {see}")
     return UserError(f"{prog}: the options are wrong; {see}")
+
+
+def _as_option(message: str, known: Sequence[str]) -> str:
+    """A complaint about the field ``q_max`` as one about the option ``--q-max``, where there is that one."""
+    field = re.match(r"([a-z][a-z0-9_]*): ", message)
+    if field is None:
+        return message
+    option = f"--{field[1].replace('_', '-')}"
+    return option + message[field.end(1) :] if option in known else message
 
 
 def option_names(target: Any, default: Any = None) -> list[str]:

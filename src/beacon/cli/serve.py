@@ -18,7 +18,11 @@ from beacon.errors import UserError
 if TYPE_CHECKING:
     from beacon.serving.server import PolicyServer
 
-DESCRIPTION = "Serve a policy to robots' programs: openpi's client, or beacon.serving.Client."
+DESCRIPTION = """Serve a policy to robots' programs: openpi's client, or beacon.serving.Client.
+
+Examples:
+  beacon serve runs/beacon
+  beacon serve policies/reach --host 0.0.0.0 --key-file key"""
 EXTRA = "beacon serve needs websockets and msgpack: pip install 'beacon-cotraining[serve]'"
 
 

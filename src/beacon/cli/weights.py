@@ -201,9 +201,12 @@ def _every_name(record: DomainRecord) -> tuple[str, ...]:
 def _number(keep: str) -> int | float:
     """A whole number counts demonstrations, one with a point is a share of them."""
     try:
-        return int(keep) if keep.strip().lstrip("+-").isdigit() else float(keep)
+        number = int(keep) if keep.strip().lstrip("+-").isdigit() else float(keep)
     except ValueError:
         raise UserError(f"--keep {keep}: must be a share such as 0.5, or a whole number") from None
+    if isinstance(number, float) and not 0 < number <= 1:
+        raise UserError(f"--keep {keep}: must be a share above 0 and at most 1.0, or a whole number")
+    return number
 
 
 def _print_json(weights: DemonstrationWeights) -> None:

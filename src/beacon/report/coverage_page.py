@@ -57,9 +57,10 @@ def _proposal(number: int, proposal: Proposal, sources: Sequence[EpisodeSet]) ->
         else None
     )
     words = (
-        f"{number}. {printable(source.name)}, {printable(proposal.name)}: stands for {proposal.stands_for} "
-        f"source demonstrations; nearest target demonstration {printable(proposal.nearest_target)} at "
-        f"{proposal.distance:.2f}; {percent(proposal.uncovered_left)} of the uncovered distance is left then"
+        f"{number}. {printable(source.name)}, {printable(proposal.name)}: "
+        f"source demonstrations that it stands for: {proposal.stands_for}; "
+        f"nearest target demonstration: {printable(proposal.nearest_target)}, at {proposal.distance:.2f}; "
+        f"uncovered distance left then: {percent(proposal.uncovered_left)}"
     )
     return tag("div", picture, tag("p", words))
 

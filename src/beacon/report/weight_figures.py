@@ -69,7 +69,8 @@ def distribution_figure(views: list[RunView]) -> Figure:
         for domain in table.domains:
             weight = table.weight[table.members(domain)]
             share = np.histogram(weight, edges)[0] / len(weight)
-            label = f"{view.role_of(domain)}: {weight.mean():.3g} ± {weight.std():.2g}"
+            spread = weight.std() if weight.min() < weight.max() else 0.0  # no rounding of equal weights
+            label = f"{view.role_of(domain)}: {weight.mean():.3g} ± {spread:.2g}"
             marks.append(Bars(label, view.colour_of(domain), numbers(edges), numbers(share)))
         y = Axis("share of the domain's windows", "%", percent=True)
         panels.append(Panel(WEIGHT, y, tuple(marks), title=view.title))

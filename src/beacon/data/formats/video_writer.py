@@ -21,14 +21,21 @@ CODECS = {
     "libx264": {"g": "2", "crf": "14", "bf": "0"},
 }
 NAMES = {"libsvtav1": "av1", "libx264": "h264"}
+# Pixels. SVT-AV1 refuses smaller pictures in PyAV 14; at 24 it kills the process in 15, and never ends in 16.
+SMALLEST = {"libsvtav1": 64}
 
 
-def choose_codec() -> str:
-    """The first codec of `CODECS` that this build of FFmpeg has."""
+def choose_codec(height: int, width: int) -> str:
+    """The first codec of `CODECS` that this build of FFmpeg has, and that encodes pictures of this size.
+
+    Args:
+        height: of the pictures.
+        width: of the pictures.
+    """
     import av
 
     for codec in CODECS:
-        if codec in av.codecs_available:
+        if codec in av.codecs_available and min(height, width) >= SMALLEST.get(codec, 0):
             return codec
     raise RunError(
         "this build of FFmpeg encodes neither AV1 nor H.264; write embedded pictures with --images"
@@ -45,7 +52,7 @@ class VideoWriter:
     """
 
     def __init__(self, folder: Path, fps: float, largest: int = LARGEST_FILE) -> None:
-        self.codec = choose_codec()
+        self.codec = ""  # chosen for the first picture
         self.file = 0  # number of the file that is written
         self.frames = 0  # in it
         self._folder, self._largest = folder, largest
@@ -106,6 +113,7 @@ class VideoWriter:
                 f"pictures of {height}×{width} cannot become video, which needs even sizes; "
                 "embed them with --images"
             )
+        self.codec = choose_codec(height, width)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._container = av.open(str(self._path), "w")
         self._stream = self._container.add_stream(self.codec, rate=self._rate)
