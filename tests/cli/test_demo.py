@@ -32,13 +32,13 @@ def test_the_whole_demo_interrupted_and_taken_up_again(tmp_path: Path) -> None:
         assert time.monotonic() < until and process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=600)
     assert process.returncode == 130 and "the same command goes on" in said
     target = (out / "data" / "target.hdf5").stat().st_mtime_ns
 
     # With another number of workers: it changes nothing but the time.
     done = subprocess.run(
-        demo("--quick", "--workers", "1", "--out", str(out)), capture_output=True, text=True, timeout=900
+        demo("--quick", "--workers", "1", "--out", str(out)), capture_output=True, text=True, timeout=1800
     )
     assert done.returncode == 0, done.stderr
     assert (out / "data" / "target.hdf5").stat().st_mtime_ns == target  # not made again

@@ -27,7 +27,7 @@ def ask(address: str, path: str = "", body: Any = None, **headers: str) -> bytes
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
         names = {"Content-Type": "application/json"} | names
-    with urllib.request.urlopen(urllib.request.Request(address + path, data, names), timeout=20) as answer:
+    with urllib.request.urlopen(urllib.request.Request(address + path, data, names), timeout=120) as answer:
         return bytes(answer.read())
 
 

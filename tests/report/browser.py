@@ -31,7 +31,7 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-PATIENCE = 20.0
+PATIENCE = 120.0  # seconds; a busy machine takes long to start a browser
 
 
 def find_browser() -> str | None:

@@ -119,13 +119,14 @@ def test_without_a_server_a_client_says_so(free_port: int) -> None:
 
 
 def test_a_server_that_does_not_answer_in_time(policy_folder: Path) -> None:
-    with served(policy_folder) as (process, address), Client(address, timeout=1.0) as client:
+    with served(policy_folder) as (process, address), Client(address, timeout=600.0) as client:
         client.act(observation())
+        client.options = replace(client.options, timeout=1.0)
         process.send_signal(signal.SIGSTOP)
         with pytest.raises(ServerUnavailable, match="no answer within 1 s"):
             client.act(observation())
         process.send_signal(signal.SIGCONT)
-        client.options = replace(client.options, timeout=30.0)
+        client.options = replace(client.options, timeout=600.0)
         assert client.act(observation()).shape == (8, 2)  # not the late answer of the question before
         assert client.reconnects == 1
 

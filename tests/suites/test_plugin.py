@@ -25,7 +25,7 @@ def beacon(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=580,
+        timeout=1800,
     )
 
 

@@ -41,7 +41,7 @@ def test_a_suite_interrupted_and_taken_up_again(tmp_path: Path) -> None:
         assert time.monotonic() < until and process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=600)
     assert process.returncode == 130 and "the same command goes on" in said and "Traceback" not in said
     assert not folders.is_done(experiment)
     data = {path: path.stat().st_mtime_ns for path in folders.data.glob("*.hdf5")}

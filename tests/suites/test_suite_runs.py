@@ -45,7 +45,7 @@ def run(experiments: list[Experiment], folders: Folders, workers: int = 1) -> Ou
 
 def test_two_processes_share_the_experiments_and_do_none_twice(tmp_path: Path) -> None:
     folders = with_data(tmp_path)
-    said = [process.communicate(timeout=300) for process in [competitor(tmp_path) for _ in range(2)]]
+    said = [process.communicate(timeout=900) for process in [competitor(tmp_path) for _ in range(2)]]
     assert not any("Traceback" in error for _, error in said), said
     wanted = {experiment.key for experiment in contested()}
     done = [line.split()[1] for out, _ in said for line in out.splitlines() if line.startswith("done")]
@@ -62,7 +62,7 @@ def test_a_killed_experiment_goes_on_in_the_middle_of_its_training(tmp_path: Pat
     )
     with Processes(1) as processes:
         processes.start("experiment", run_experiment, Assignment(experiment, folders.resolved()))
-        until = time.monotonic() + 120
+        until = time.monotonic() + 600
         while not last.exists():
             assert time.monotonic() < until and not [e for e in processes.events() if e.kind == "failed"]
             time.sleep(0.01)
@@ -88,7 +88,7 @@ def test_a_dead_parent_is_not_outlived(tmp_path: Path) -> None:
     folders = with_data(tmp_path)
     process = competitor(tmp_path)
     first = contested()[0]
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while not is_held(folders.lock(first)):
         assert time.monotonic() < until and process.poll() is None
         time.sleep(0.02)

@@ -56,7 +56,7 @@ def start(arguments: list[str], errors: Path) -> BaseProcess:
 
 def kill(process: BaseProcess, ready: Callable[[], bool], delay: float) -> bool:
     """SIGKILL a process some time after it has come so far; whether it was still alive."""
-    until = time.monotonic() + 120
+    until = time.monotonic() + 900
     while process.is_alive() and not ready():
         assert time.monotonic() < until, "the trainer does not start"
         time.sleep(0.0005)
