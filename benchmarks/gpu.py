@@ -158,11 +158,10 @@ def main() -> int:
     try:
         device = choose_device(options.device)
     except UserError as error:
-        print(f"gpu-check: {error}", file=sys.stderr)
+        reason = str(error).partition("; try")[0]  # not another device: the check is of a GPU
         print(
-            "gpu-check: run it on a machine with an NVIDIA GPU and a torch that is built for it (`beacon "
-            "doctor` says what torch sees); `python benchmarks/gpu.py --device cpu --quick` tries the check "
-            "itself",
+            f"gpu-check: {reason}; run it on a machine with an NVIDIA GPU and a torch that is built for it "
+            "(see beacon doctor), or try the check itself: python benchmarks/gpu.py --device cpu --quick",
             file=sys.stderr,
         )
         return 2

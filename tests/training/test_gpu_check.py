@@ -16,9 +16,9 @@ CHECK = Path(__file__).parents[2] / "benchmarks" / "gpu.py"
 def test_says_what_to_do_without_a_gpu() -> None:
     done = subprocess.run([sys.executable, CHECK], capture_output=True, text=True)
     assert done.returncode == 2 and not done.stdout
-    first, second = done.stderr.splitlines()
-    assert first.startswith("gpu-check: --device cuda: cannot be used here")
-    assert "on a machine with an NVIDIA GPU" in second and "--device cpu --quick" in second
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("gpu-check: --device cuda: cannot be used here")
+    assert "on a machine with an NVIDIA GPU" in line and "--device cpu --quick" in line
 
 
 def test_the_check_itself_runs_on_the_cpu() -> None:
