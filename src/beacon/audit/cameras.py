@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from beacon.audit.calibration import Calibrated, Members, calibrate
 from beacon.audit.evidence import SUSPICIOUS, CheckResult, Matrix, Vector, evidence_from_p_values
+from beacon.audit.modes import better_part
 from beacon.audit.pictures import PictureOptions
 from beacon.audit.recordings import Recording
 from beacon.audit.regression import cross_fitted_residuals, principal_components
@@ -44,7 +45,8 @@ def check_cameras(
     def measure(members: Members) -> Matrix:
         return np.asarray(np.log(views.misfits(members) + 1e-9)[:, None])
 
-    calibrated = calibrate(measure, count, options.calibration)
+    part = better_part(measure, count, options.calibration)
+    calibrated = calibrate(measure, count, options.calibration, start=part, is_whole=part is not None)
     other = calibrated.combined < SUSPICIOUS
     if _is_second_camera(other, calibrated, measure, options):
         right = right_camera(recordings, target, ~other, other, options)
@@ -54,7 +56,7 @@ def check_cameras(
                 f"two cameras have taken this set ({(~other).sum()} and {other.sum()} demonstrations), and "
                 "the target does not tell which is right",
             )
-        calibrated = calibrate(measure, count, options.calibration, start=right)
+        calibrated = calibrate(measure, count, options.calibration, start=right, is_whole=True)
     misfits = np.exp(calibrated.statistics[:, 0])
     usual = float(np.median(misfits[calibrated.members]))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from beacon.audit.calibration import CalibrationOptions, Members, calibrate
 from beacon.audit.evidence import CheckResult, Vector, evidence_from_p_values
+from beacon.audit.modes import better_part
 from beacon.audit.recordings import Recording, speed
 from beacon.audit.regression import Matrix, cross_fitted_residuals, principal_components
 
@@ -57,7 +58,8 @@ def check_goals(recordings: list[Recording], options: GoalOptions) -> CheckResul
         return _beside_their_units(np.log(misfits + 1e-9), np.log(units), members)[:, None]
 
     try:
-        calibrated = calibrate(measure, count, options.calibration)
+        part = better_part(measure, count, options.calibration)
+        calibrated = calibrate(measure, count, options.calibration, start=part, is_whole=part is not None)
     except _NothingExplained:
         return CheckResult.silent(count, "first pictures do not tell where the robot goes")
     usual = float(np.median(misfits[calibrated.members]))
