@@ -67,6 +67,7 @@ def calibrate(
     *,
     start: Members | None = None,
     is_whole: bool = False,
+    may_join: Members | None = None,
     trusted: Matrix | None = None,
     least: Vector | None = None,
     two_sided: tuple[int, ...] = (),
@@ -80,6 +81,7 @@ def calibrate(
         options: how the part is found.
         start: a first guess of the sound part, which is not concentrated; None: all.
         is_whole: whether the first guess is a part of its own, not the best of a larger one.
+        may_join: (demos,) which ones may become part of it; None: all.
         trusted: (target's demonstrations, statistics), each by a model of the others. Sound ones of the set
             are taken to vary as much at least; columns of NaN do not count.
         least: (statistics,) values up to which nothing is unusual, whatever the others have.
@@ -103,6 +105,8 @@ def calibrate(
     p_values = null.p_values(statistics, is_skewed=grows_skewed)
     for _ in range(options.growths):
         joined = p_values.min(axis=1) * p_values.shape[1] > options.joins
+        if may_join is not None:
+            joined &= may_join
         if joined.sum() < fewest or (joined == members).all():
             break
         members = joined
