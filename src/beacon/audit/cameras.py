@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from beacon.audit.calibration import Calibrated, Members, calibrate
 from beacon.audit.evidence import SUSPICIOUS, CheckResult, Matrix, Vector, evidence_from_p_values
-from beacon.audit.modes import better_part
+from beacon.audit.modes import FEW, better_part
 from beacon.audit.pictures import PictureOptions
 from beacon.audit.recordings import Recording
 from beacon.audit.regression import cross_fitted_residuals, principal_components
@@ -21,7 +21,6 @@ from beacon.audit.regression import cross_fitted_residuals, principal_components
 Demos = NDArray[np.int64]  # number of the demonstration of every frame
 COMPONENTS = 16  # of coarse pictures
 RIDGE = 0.1  # of the regression
-FEW = 0.5  # times as many as the others have: from here on a second camera may be the right one
 CERTAIN_CAMERA = 0.01  # p-value at which the target tells which of two cameras is right
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from beacon.audit.calibration import CalibrationOptions, Members, calibrate
 from beacon.audit.evidence import CheckResult, Vector, evidence_from_p_values
-from beacon.audit.modes import better_part
+from beacon.audit.modes import FEW, better_part
 from beacon.audit.recordings import Recording, speed
 from beacon.audit.regression import Matrix, cross_fitted_residuals, principal_components
 
@@ -59,6 +59,12 @@ def check_goals(recordings: list[Recording], options: GoalOptions) -> CheckResul
 
     try:
         part = better_part(measure, count, options.calibration)
+        if part is not None and (~part).sum() >= FEW * part.sum():
+            return CheckResult.silent(
+                count,
+                f"demonstrations that look alike pursue two goals ({part.sum()} and {(~part).sum()}): "
+                "neither was called wrong",
+            )
         calibrated = calibrate(measure, count, options.calibration, start=part, is_whole=part is not None)
     except _NothingExplained:
         return CheckResult.silent(count, "first pictures do not tell where the robot goes")

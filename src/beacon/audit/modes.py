@@ -15,8 +15,11 @@ import numpy as np
 from beacon.audit.calibration import CalibrationOptions, Members, best_members
 from beacon.audit.evidence import Matrix, Vector
 
-ROUNDS = 8  # in which a set is cut and fitted again
+CONCENTRATIONS = 6  # times that the best part is chosen anew; the set is cut beginning from each
+GROWTHS = 4  # times that it grows afterwards
+CUTS = 5  # times that a set is cut anew, at most
 SMALLEST_PART = 0.15  # share of a set; fewer are found one by one
+FEW = 0.5  # times as many as the others have: from here on the second part may be the right one
 APART = 4.0  # standard deviations between the two heaps; a normal heap that is cut has less
 GAIN = 0.2  # of the log likelihood for each demonstration
 
@@ -32,20 +35,45 @@ def better_part(
         options: how many are sound at least.
     """
     fewest, smallest = round(options.sound_share * demos), max(3, round(SMALLEST_PART * demos))
+    if fewest + smallest > demos:
+        return None
+    known: dict[bytes, tuple[float, Members]] = {}
+
+    def cut(members: Members) -> tuple[float, Members]:
+        if (key := members.tobytes()) not in known:
+            values = measure(members)[:, 0]
+            gain, largest = _cut(values, fewest, smallest, options.least_spread)
+            known[key] = gain, values <= largest
+        return known[key]
+
+    grown = np.linspace(fewest, demos - smallest, GROWTHS).round().astype(np.int64).tolist()
     members = np.ones(demos, np.bool_)
-    for _ in range(options.concentrations):
-        members = best_members(measure(members)[:, 0], fewest)
-    for _ in range(ROUNDS):
-        values = measure(members)[:, 0]
-        largest, is_apart = _cut(values, fewest, smallest, options.least_spread)
-        before, members = members, values <= largest
-        if (members == before).all():
-            return members if is_apart else None
+    for size in [fewest] * CONCENTRATIONS + grown:
+        members = best_members(measure(members)[:, 0], size)
+        gain, part = _settled(cut, members)
+        if gain > 0:
+            return part
     return None
 
 
-def _cut(values: Vector, fewest: int, smallest: int, least_spread: float) -> tuple[float, bool]:
-    """The largest value of the lower heap, and whether there are two.
+def _settled(cut: Callable[[Members], tuple[float, Members]], members: Members) -> tuple[float, Members]:
+    """The lower heap that is cut off again by its own model, or the last one; and what it gains.
+
+    Args:
+        cut: what the two heaps gain, by a model of the members, and the lower one.
+        members: where to begin.
+    """
+    gain = 0.0
+    for _ in range(CUTS):
+        before = members
+        gain, members = cut(before)
+        if (members == before).all():
+            break
+    return gain, members
+
+
+def _cut(values: Vector, fewest: int, smallest: int, least_spread: float) -> tuple[float, float]:
+    """What two heaps gain over one, 0 where they are not two, and the largest value of the lower one.
 
     Args:
         values: (demos,).
@@ -65,13 +93,14 @@ def _cut(values: Vector, fewest: int, smallest: int, least_spread: float) -> tup
     lower, upper = ordered[:size], ordered[size:]
     spread = np.sqrt(0.5 * (_spread(lower, least_spread) ** 2 + _spread(upper, least_spread) ** 2))
     is_apart = gains[size] > GAIN * count and upper.mean() - lower.mean() > APART * spread
-    return float(lower[-1]), bool(is_apart)
+    return (gains[size] if is_apart else 0.0), float(lower[-1])
 
 
 def _log_likelihood(values: Vector, count: int, least_spread: float) -> float:
     """Of a heap with its share of all, by a normal distribution; without constants."""
     spread = _spread(values, least_spread)
-    return len(values) * (np.log(len(values) / count) - np.log(spread) - 0.5 * (values.std() / spread) ** 2)
+    share = len(values) / count
+    return float(len(values) * (np.log(share / spread) - 0.5 * (values.std() / spread) ** 2))
 
 
 def _spread(values: Vector, least_spread: float) -> float:
