@@ -50,11 +50,12 @@ def check_goals(recordings: list[Recording], options: GoalOptions) -> CheckResul
             count, "without pictures and proprioception nothing tells where one should go"
         )
     features = _beginnings(recordings, options)
+    ways = np.stack([_by_path(recording, options.moments) for recording in recordings])
     misfits = np.ones(count)
 
     def measure(members: Members) -> Matrix:
         nonlocal misfits
-        misfits, units = _misfits(recordings, features, members, options)
+        misfits, units = _misfits(recordings, features, members, options, ways)
         return _beside_their_units(np.log(misfits + 1e-9), np.log(units), members)[:, None]
 
     try:
@@ -86,12 +87,11 @@ class _NothingExplained(Exception):
 
 
 def _misfits(
-    recordings: list[Recording], features: Matrix, members: Members, options: GoalOptions
+    recordings: list[Recording], features: Matrix, members: Members, options: GoalOptions, ways: Matrix
 ) -> tuple[Vector, Vector]:
     """How far every demonstration passes from where the others' pictures say, and how well these can tell,
     (demos,) each.
     """
-    ways = np.stack([_by_path(recording, options.moments) for recording in recordings])
     centre, spread = ways[members].mean(axis=0), ways[members].std(axis=0)
     varies = spread > 1e-9
     spread = np.where(varies, spread, 1.0)

@@ -25,7 +25,7 @@ GAIN = 0.2  # of the log likelihood for each demonstration
 
 
 def better_part(
-    measure: Callable[[Members], Matrix], demos: int, options: CalibrationOptions
+    measure: Callable[[Members], Matrix], demos: int, options: CalibrationOptions, guesses: int = 10
 ) -> Members | None:
     """The part of a set whose model fits it, where another part contradicts it; None: the set is of a piece.
 
@@ -33,6 +33,7 @@ def better_part(
         measure: statistics by a model of the members; the first one counts.
         demos: number of demonstrations.
         options: how many are sound at least.
+        guesses: from how many parts the search begins; where members are easy to tell, the first ones do.
     """
     fewest, smallest = round(options.sound_share * demos), max(3, round(SMALLEST_PART * demos))
     if fewest + smallest > demos:
@@ -48,7 +49,7 @@ def better_part(
 
     grown = np.linspace(fewest, demos - smallest, GROWTHS).round().astype(np.int64).tolist()
     members = np.ones(demos, np.bool_)
-    for size in [fewest] * CONCENTRATIONS + grown:
+    for size in ([fewest] * CONCENTRATIONS + grown)[:guesses]:
         members = best_members(measure(members)[:, 0], size)
         gain, part = _settled(cut, members)
         if gain > 0:
