@@ -1,4 +1,4 @@
-"""Whom the audit accuses in the suites' stack: python benchmarks/audit_contaminated.py FOLDER [--seeds 101 ...].
+"""Whom the audit accuses in the suites' stack: python benchmarks/audit_contaminated.py FOLDER.
 
 Training weights depend on it, and stored results on the weights: whoever changes the audit looks here before
 and after. The source has 200 demonstrations, all sound, or 30% of them corrupted in five kinds; ten target
