@@ -36,6 +36,19 @@ def test_the_sound_part_ends_where_corrupted_ones_begin(share: float) -> None:
     assert benjamini_hochberg(calibrated.combined, 0.05)[corrupted].all()
 
 
+def test_who_may_not_join_is_judged_by_those_who_may() -> None:
+    values = np.random.default_rng(14).normal(size=100)
+    values[:30] += 1.5  # too little to tell by themselves
+    start = np.zeros(100, np.bool_)
+    start[60:] = True
+
+    alone = calibrate(lambda _: values[:, None], 100, OPTIONS, start=start)
+    told = calibrate(lambda _: values[:, None], 100, OPTIONS, start=start, may_join=np.arange(100) >= 30)
+
+    assert alone.members[:30].sum() > 20 and not told.members[:30].any()
+    assert np.median(told.p_values[:30]) < np.median(alone.p_values[:30])
+
+
 def test_the_model_is_fitted_on_the_sound_part() -> None:
     rng = np.random.default_rng(8)
     values = rng.normal(size=100)

@@ -124,3 +124,18 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, capsys: pytest.Captu
     assert "one setting" in capsys.readouterr().err
     assert main(["compare", first]) == 2
     assert main(["compare", first, str(tmp_path / "none.json")]) == 2
+
+
+@pytest.mark.parametrize("success", ["yes", 2, None, float("nan")])
+def test_successes_that_are_neither_true_nor_false_are_refused(
+    success: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound = lerobot(tmp_path / "sound" / "eval_info.json", draws(0.5))
+    listed, by_task = tmp_path / "listed.json", tmp_path / "by_task.json"
+    listed.write_text(json.dumps({"per_episode": [{"success": success, "seed": 1}]}))
+    by_task.write_text(json.dumps({"per_task": [{"metrics": {"successes": [True, success]}}]}))
+
+    for file in (listed, by_task):
+        assert main(["compare", sound, str(file)]) == 2
+        error = capsys.readouterr().err.splitlines()
+        assert len(error) == 1 and "true or false" in error[0]

@@ -66,6 +66,8 @@ def calibrate(
     options: CalibrationOptions,
     *,
     start: Members | None = None,
+    is_whole: bool = False,
+    may_join: Members | None = None,
     trusted: Matrix | None = None,
     least: Vector | None = None,
     two_sided: tuple[int, ...] = (),
@@ -78,6 +80,8 @@ def calibrate(
         demos: number of demonstrations.
         options: how the part is found.
         start: a first guess of the sound part, which is not concentrated; None: all.
+        is_whole: whether the first guess is a part of its own, not the best of a larger one.
+        may_join: (demos,) which ones may become part of it; None: all.
         trusted: (target's demonstrations, statistics), each by a model of the others. Sound ones of the set
             are taken to vary as much at least; columns of NaN do not count.
         least: (statistics,) values up to which nothing is unusual, whatever the others have.
@@ -89,7 +93,7 @@ def calibrate(
     if start is None:
         members = np.ones(demos, np.bool_)
         for _ in range(options.concentrations):
-            members = _best(measure(members)[:, 0], fewest)
+            members = best_members(measure(members)[:, 0], fewest)
     else:
         members = start
 
@@ -97,10 +101,12 @@ def calibrate(
         statistics = measure(members)
         return statistics, Null(statistics[members], trusted, least, two_sided, options.least_spread, share)
 
-    statistics, null = judge(fewest / demos)
+    statistics, null = judge(1.0 if is_whole else fewest / demos)
     p_values = null.p_values(statistics, is_skewed=grows_skewed)
     for _ in range(options.growths):
         joined = p_values.min(axis=1) * p_values.shape[1] > options.joins
+        if may_join is not None:
+            joined &= may_join
         if joined.sum() < fewest or (joined == members).all():
             break
         members = joined
@@ -109,7 +115,13 @@ def calibrate(
     return Calibrated(statistics, null.p_values(statistics, is_skewed=True), members, null)
 
 
-def _best(values: Vector, count: int) -> Members:
+def best_members(values: Vector, count: int) -> Members:
+    """Those with the smallest values.
+
+    Args:
+        values: (demos,).
+        count: how many.
+    """
     chosen = np.zeros(len(values), np.bool_)
     chosen[np.argsort(values, kind="stable")[:count]] = True
     return chosen

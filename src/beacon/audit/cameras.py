@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from beacon.audit.calibration import Calibrated, Members, calibrate
 from beacon.audit.evidence import SUSPICIOUS, CheckResult, Matrix, Vector, evidence_from_p_values
+from beacon.audit.modes import FEW, better_part
 from beacon.audit.pictures import PictureOptions
 from beacon.audit.recordings import Recording
 from beacon.audit.regression import cross_fitted_residuals, principal_components
@@ -20,7 +21,8 @@ from beacon.audit.regression import cross_fitted_residuals, principal_components
 Demos = NDArray[np.int64]  # number of the demonstration of every frame
 COMPONENTS = 16  # of coarse pictures
 RIDGE = 0.1  # of the regression
-FEW = 0.5  # times as many as the others have: from here on a second camera may be the right one
+LARGEST, FEWER = 2000, 400  # frames that models are fitted on, at most; while two parts are looked for
+GUESSES = 3  # from which two parts are looked for
 CERTAIN_CAMERA = 0.01  # p-value at which the target tells which of two cameras is right
 
 
@@ -44,7 +46,13 @@ def check_cameras(
     def measure(members: Members) -> Matrix:
         return np.asarray(np.log(views.misfits(members) + 1e-9)[:, None])
 
-    calibrated = calibrate(measure, count, options.calibration)
+    part = better_part(
+        lambda members: np.log(views.misfits(members, FEWER) + 1e-9)[:, None],
+        count,
+        options.calibration,
+        GUESSES,
+    )
+    calibrated = calibrate(measure, count, options.calibration, start=part, is_whole=part is not None)
     other = calibrated.combined < SUSPICIOUS
     if _is_second_camera(other, calibrated, measure, options):
         right = right_camera(recordings, target, ~other, other, options)
@@ -54,7 +62,7 @@ def check_cameras(
                 f"two cameras have taken this set ({(~other).sum()} and {other.sum()} demonstrations), and "
                 "the target does not tell which is right",
             )
-        calibrated = calibrate(measure, count, options.calibration, start=right)
+        calibrated = calibrate(measure, count, options.calibration, start=right, is_whole=True)
     misfits = np.exp(calibrated.statistics[:, 0])
     usual = float(np.median(misfits[calibrated.members]))
 
@@ -77,10 +85,15 @@ class _Views:
         self._views = principal_components(pictures, COMPONENTS)
         self._fold = np.random.default_rng(0).permutation(len(recordings))[self._demo]
 
-    def misfits(self, members: Members) -> Vector:
-        """How far the pictures of a demonstration are from what its states make expect, (demos,)."""
+    def misfits(self, members: Members, largest: int = LARGEST) -> Vector:
+        """How far the pictures of a demonstration are from what its states make expect, (demos,).
+
+        Args:
+            members: demonstrations that models are fitted on.
+            largest: frames that a model is fitted on, at most.
+        """
         residuals, _ = cross_fitted_residuals(
-            self._state, self._views, self._fold, usable=members[self._demo], ridge=RIDGE
+            self._state, self._views, self._fold, usable=members[self._demo], ridge=RIDGE, largest=largest
         )
         sums = np.bincount(self._demo, (residuals**2).mean(axis=1))
         return np.asarray(np.sqrt(sums / np.bincount(self._demo)))

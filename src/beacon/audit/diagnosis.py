@@ -13,6 +13,8 @@ from beacon.audit.evidence import SUSPICIOUS, Evidence, Matrix, Repair, RepairKi
 
 DYNAMICS = "inverse-dynamics"  # name of the check of actions against motion
 STILL_UNUSUAL = 0.001  # p-value of a misfit that a change does not explain
+# Misfits, in units of the usual one, between which a change explains one, however much it helps others.
+CERTAIN_BEFORE, CERTAIN_AFTER = 2.0, 1.2
 EXPLAINED = 0.02  # share in the misfit above which an action dimension is explained by motion
 # What is measured of every demonstration: its misfit, and what each change would make of it.
 CHANGES: tuple[RepairKind, ...] = ("lag", "sign", "permutation", "offset", "scale")
@@ -154,6 +156,9 @@ def diagnose(demo: int, changes: Changes, p_values: Vector, null: Null, usual: f
         for repair, p in zip(repairs, left.tolist(), strict=True)
         if repair.residual_after < repair.residual_before and (p > STILL_UNUSUAL or _removed(repair) > 0.5)
     ]
+    if not repairs and changes.before > CERTAIN_BEFORE * usual:
+        every = [changes.repair(kind, usual) for kind in CHANGES]
+        repairs = [repair for repair in every if repair.residual_after < CERTAIN_AFTER]
     best = min(repairs, key=lambda repair: repair.residual_after, default=None)
     before, p = changes.before / usual, float(p_values.min())
     if best is None:

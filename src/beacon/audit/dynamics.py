@@ -13,7 +13,7 @@ import numpy as np
 
 from beacon.audit.calibration import Members, Null, calibrate
 from beacon.audit.diagnosis import CHANGES, LEAST, Changes, diagnose
-from beacon.audit.dynamics_model import DynamicsModel, DynamicsOptions, beside, fit_model
+from beacon.audit.dynamics_model import DynamicsModel, DynamicsOptions, beside, fit_model, follow_slowly
 from beacon.audit.evidence import SUSPICIOUS, CheckResult, Matrix
 from beacon.audit.recordings import Recording
 
@@ -37,6 +37,7 @@ def check_dynamics(
         target: of the target.
         options: of the check.
     """
+    options = follow_slowly(target, options)
     trusted = fit_model(target, options)
     if trusted is None:
         return CheckResult.silent(len(recordings), _why_not(target))
@@ -61,6 +62,7 @@ def check_dynamics(
             len(recordings),
             options.calibration,
             start=_least_unusual(unusual, options),
+            may_join=_fit_the_target(unusual, options) if remark is None else None,
             trusted=np.where(LEVELS, trusted_statistics, np.nan),
             least=LEAST,
             two_sided=TWO_SIDED,
@@ -133,6 +135,11 @@ def _least_unusual(p_values: Matrix, options: DynamicsOptions) -> Members:
     chosen = np.zeros(len(p_values), np.bool_)
     chosen[np.argsort(-p_values.min(axis=1), kind="stable")[:count]] = True
     return chosen
+
+
+def _fit_the_target(p_values: Matrix, options: DynamicsOptions) -> Members:
+    """Whom the target's model does not contradict; where most of a set are wrong, this alone tells them."""
+    return np.asarray(p_values.min(axis=1) * p_values.shape[1] > options.calibration.joins)
 
 
 def _is_wrong_as_a_whole(

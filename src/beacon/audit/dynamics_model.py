@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from beacon.audit.calibration import CalibrationOptions
 from beacon.audit.evidence import Matrix, Vector
 from beacon.audit.recordings import Recording
+
+SLOWER = (2, 3)  # times as many steps of motion as usual, for robots that follow slowly
+CLEARLY_BETTER = 0.05  # by how much the logarithm of the noise must fall for that
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,50 @@ def fit_model(
         options.lags,
     )
     return model, predicted
+
+
+def follow_slowly(target: list[Recording], options: DynamicsOptions) -> DynamicsOptions:
+    """Options with as many steps of motion as the target's robot takes to follow its actions.
+
+    A model that sees too few of them takes an action for its neighbours in time. More steps are taken where
+    target demonstrations, each predicted by a model of the others, have clearly less noise with them.
+
+    Args:
+        target: sound demonstrations.
+        options: with the usual number of steps, which remains where it does as well.
+    """
+    tried = [replace(options, lags=times * options.lags) for times in (1, *SLOWER)]
+    noises = [_noise_of_left_out(target, each, tried[-1].lags) for each in tried]
+    if noises[0] is None:
+        return options
+    usual, share = noises[0]
+    logs = [
+        np.inf if noise is None else float(share @ np.log((noise[0] + 1e-12) / (usual + 1e-12)))
+        for noise in noises
+    ]
+    best = int(np.argmin(logs))
+    return tried[best] if logs[best] < -CLEARLY_BETTER else options
+
+
+def _noise_of_left_out(
+    target: list[Recording], options: DynamicsOptions, last: int
+) -> tuple[Vector, Vector] | None:
+    """Root mean square residual of every action dimension, and its share in the misfit.
+
+    Args:
+        target: sound demonstrations.
+        options: of the model.
+        last: steps at the end that are left out, so that all models are compared on the same ones.
+    """
+    kept = [r for r in target if len(r.state) > last + 1]
+    fitted = fit_model(kept, options)
+    if fitted is None:
+        return None
+    residuals = [
+        r.actions[: len(r.state) - last] - predicted[: len(r.state) - last]
+        for r, predicted in zip(kept, fitted[1], strict=True)
+    ]
+    return np.sqrt(np.mean(np.concatenate(residuals) ** 2, axis=0)), fitted[0].share
 
 
 def beside(recording: Recording, model: DynamicsModel) -> tuple[Matrix, Matrix]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from beacon.audit.calibration import CalibrationOptions, Members, calibrate
 from beacon.audit.evidence import CheckResult, Vector, evidence_from_p_values
+from beacon.audit.modes import FEW, better_part
 from beacon.audit.recordings import Recording, speed
 from beacon.audit.regression import Matrix, cross_fitted_residuals, principal_components
 
@@ -49,15 +50,23 @@ def check_goals(recordings: list[Recording], options: GoalOptions) -> CheckResul
             count, "without pictures and proprioception nothing tells where one should go"
         )
     features = _beginnings(recordings, options)
+    ways = np.stack([_by_path(recording, options.moments) for recording in recordings])
     misfits = np.ones(count)
 
     def measure(members: Members) -> Matrix:
         nonlocal misfits
-        misfits, units = _misfits(recordings, features, members, options)
+        misfits, units = _misfits(recordings, features, members, options, ways)
         return _beside_their_units(np.log(misfits + 1e-9), np.log(units), members)[:, None]
 
     try:
-        calibrated = calibrate(measure, count, options.calibration)
+        part = better_part(measure, count, options.calibration)
+        if part is not None and (~part).sum() >= FEW * part.sum():
+            return CheckResult.silent(
+                count,
+                f"demonstrations that look alike pursue two goals ({part.sum()} and {(~part).sum()}): "
+                "neither was called wrong",
+            )
+        calibrated = calibrate(measure, count, options.calibration, start=part, is_whole=part is not None)
     except _NothingExplained:
         return CheckResult.silent(count, "first pictures do not tell where the robot goes")
     usual = float(np.median(misfits[calibrated.members]))
@@ -78,12 +87,11 @@ class _NothingExplained(Exception):
 
 
 def _misfits(
-    recordings: list[Recording], features: Matrix, members: Members, options: GoalOptions
+    recordings: list[Recording], features: Matrix, members: Members, options: GoalOptions, ways: Matrix
 ) -> tuple[Vector, Vector]:
     """How far every demonstration passes from where the others' pictures say, and how well these can tell,
     (demos,) each.
     """
-    ways = np.stack([_by_path(recording, options.moments) for recording in recordings])
     centre, spread = ways[members].mean(axis=0), ways[members].std(axis=0)
     varies = spread > 1e-9
     spread = np.where(varies, spread, 1.0)

@@ -140,13 +140,13 @@ def _lerobot(file: Path, content: dict[str, Any]) -> Outcomes:
     try:
         if "per_episode" in content:
             episodes = content["per_episode"]
-            successes = tuple(bool(episode["success"]) for episode in episodes)
+            successes = tuple(_succeeded(file, episode["success"]) for episode in episodes)
             seeds = [episode.get("seed") for episode in episodes]
             states = None if None in seeds else f"seeds {seeds}"
             setting = "LeRobot's evaluation"
         else:
             tasks = content["per_task"]
-            successes = tuple(bool(s) for task in tasks for s in task["metrics"]["successes"])
+            successes = tuple(_succeeded(file, s) for task in tasks for s in task["metrics"]["successes"])
             states = None
             names = [f"{task.get('task_group', '?')} {task.get('task_id', '?')}" for task in tasks]
             setting = f"LeRobot's evaluation of {', '.join(names)}"
@@ -155,6 +155,13 @@ def _lerobot(file: Path, content: dict[str, Any]) -> Outcomes:
     if not successes:
         raise damaged(file, "it has no episodes")
     return Outcomes(str(file), setting, states, successes)
+
+
+def _succeeded(file: Path, value: Any) -> bool:
+    """A success as LeRobot writes it; anything else would count as one."""
+    if not isinstance(value, int | float) or value not in (0, 1):
+        raise damaged(file, f"a success is true or false, not {value!r}")
+    return bool(value)
 
 
 def _pair(first: Outcomes, second: Outcomes) -> tuple[bool, float, float, float, float]:
