@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import reprlib
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -154,7 +154,7 @@ def differences(first: Any, second: Any, prefix: str = "") -> list[str]:
 
 
 @cache
-def _type_hints(kind: type[Any]) -> Mapping[str, Any]:
+def _type_hints(kind: Hashable) -> Mapping[str, Any]:
     """Of a dataclass; finding them compiles every annotation."""
     return get_type_hints(kind, include_extras=True)
 
