@@ -13,9 +13,8 @@ from __future__ import annotations
 import math
 import reprlib
 import types
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -24,6 +23,7 @@ from beacon.registry import Registry, said
 
 PART = "part"  # key that names which part a mapping is
 LARGEST_DEPTH = 16
+_HINTS: dict[type[Any], Mapping[str, Any]] = {}
 LARGEST_INTEGER = 2**63 - 1
 LONGEST_NAME = 255  # bytes of a file's name
 # Metadata of a field that came later than results did: ``field(default=..., metadata=OMIT_DEFAULT)``. Its
@@ -153,10 +153,11 @@ def differences(first: Any, second: Any, prefix: str = "") -> list[str]:
     return [] if first == second else [f"{prefix}: {first} and {second}"]
 
 
-@cache
-def _type_hints(kind: Hashable) -> Mapping[str, Any]:
-    """Of a dataclass; finding them compiles every annotation."""
-    return get_type_hints(kind, include_extras=True)
+def _type_hints(kind: type[Any]) -> Mapping[str, Any]:
+    """Of a dataclass; finding them compiles every annotation, so they are kept."""
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind, include_extras=True)
+    return _HINTS[kind]
 
 
 def _from_dataclass(kind: type[Any], value: Any, where: str, depth: int) -> Any:
