@@ -120,27 +120,20 @@ _add("beacon", "BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE)
 _add("beacon-weights", "BEACON+, weights alone", "beacon")
 # The target's share whatever the data say: that of the ratio rule, and the natural one, with which a target
 # window weighs what a trusted source window does.
-_add(
-    "beacon-rule",
-    "BEACON+, share by the ratio rule",
-    "beacon",
-    {"weighting": {"target_factor": "rule"}},
-    auxiliary=FUTURE_STATE,
-    extra=True,
-)
+for _name, _title in (("rule", "share by the ratio rule"), ("natural", "natural share")):
+    _add(
+        f"beacon-{_name}",
+        f"BEACON+, {_title}",
+        "beacon",
+        {"weighting": {"target_factor": _name}},
+        auxiliary=FUTURE_STATE,
+        extra=True,
+    )
 _add(
     "beacon-rule-weights",
     "BEACON+, weights alone, share by the ratio rule",
     "beacon",
     {"weighting": {"target_factor": "rule"}},
-    extra=True,
-)
-_add(
-    "beacon-natural",
-    "BEACON+, natural share",
-    "beacon",
-    {"weighting": {"target_factor": "natural"}},
-    auxiliary=FUTURE_STATE,
     extra=True,
 )
 # Bounded by the average weight of all source windows, faded ones included.
