@@ -324,7 +324,7 @@ def test_a_limit_on_file_sizes(run: Path, finished: Path) -> None:
         ),
         (["--steps", "many"], "--steps many: a whole number expected"),
         (["--alpha", "-1"], "alpha: must be a number of at least 0"),
-        (["--lambda-2", "0"], "lambda_2: must be above 0 for the minimiser"),
+        (["--lambda-2", "0"], "--lambda-2: must be above 0 for the minimiser"),
         (["--method", "magic"], "--method magic: choose one of target-only, source-only"),
         (["--preset", "huge"], "--preset huge: choose one of"),
         (["--statistics", "some"], "--statistics some: choose one of pooled, target, per-domain"),

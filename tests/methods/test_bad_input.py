@@ -25,7 +25,7 @@ SOURCE, OTHER, TARGET = ("--source", "{source}"), ("--source", "{other}"), ("--t
             ("--method", "cotrain", "--match-run", "nowhere", *SOURCE, *TARGET),
             "--match-run nowhere: not a run",
         ),
-        (("--lambda-2", "0", *SOURCE, *TARGET), "lambda_2: must be above 0 for the minimiser"),
+        (("--lambda-2", "0", *SOURCE, *TARGET), "--lambda-2: must be above 0 for the minimiser"),
         (("--refresh-every", "0", *SOURCE, *TARGET), "--refresh-every 0: must be at least 1"),
         (("--proprio", "elbow", *SOURCE, *TARGET), "elbow"),
         (
