@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from group_threads import group_threads
+from process_files import group_threads, mapped_frames
 from tiny_runs import tiny_config
 
 from beacon.training import run as training_run
@@ -21,14 +21,16 @@ LEAVES = "import atexit, sys; from beacon.processes import leave; atexit.registe
 
 
 class Looking(Trainer):
-    """Keeps what threads the group has while the processes train."""
+    """Keeps what threads the group and what frames the process has while the processes train."""
 
-    seen: tuple[str, ...] = ()
+    threads: tuple[str, ...] = ()
+    frames: frozenset[tuple[str, ...]] = frozenset()
 
     def run(self, **options: object) -> Path:  # type: ignore[override]
         """Train, then look."""
         checkpoint = super().run(**options)  # type: ignore[arg-type]
-        Looking.seen = tuple(group_threads())
+        Looking.threads = tuple(group_threads())
+        Looking.frames = frozenset(mapped_frames(Path("/proc/self")))
         return checkpoint
 
 
@@ -39,19 +41,23 @@ def work(rank: int, meeting: str, config: TrainConfig, folder: str) -> None:
     os.environ |= {"BEACON_RENDEZVOUS": meeting, "GLOO_SOCKET_IFNAME": "lo"}
     training_run.Trainer = Looking  # type: ignore[misc]
     train(config, Path(folder) / "run", listener=ignore)
-    torch.save((Looking.seen, tuple(group_threads())), Path(folder) / f"{rank}.pt")
+    found = (Looking.threads, tuple(group_threads()), sorted(Looking.frames))
+    torch.save(found, Path(folder) / f"{rank}.pt")
 
 
 def ignore(event: StepEvent) -> None:
     """Says nothing about a step."""
 
 
-def test_no_thread_of_the_group_is_left_after_a_run(source: Path, target: Path, tmp_path: Path) -> None:
+def test_processes_share_frames_and_leave_no_thread_of_their_group(
+    source: Path, target: Path, tmp_path: Path
+) -> None:
     config = tiny_config("beacon", source, target)
     torch.multiprocessing.spawn(work, (f"file://{tmp_path / 'meeting'}", config, str(tmp_path)), nprocs=2)
-    for rank in range(2):
-        during, after = torch.load(tmp_path / f"{rank}.pt")
+    found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    for during, after, _ in found:
         assert during and not after
+    assert found[0][2] == found[1][2] != []  # both have the same memory
 
 
 @pytest.mark.parametrize("code", [0, 1])

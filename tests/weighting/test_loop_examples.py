@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from group_threads import group_threads
+from process_files import group_threads
 from small_reweighter import M, N, make, run
 from torch.utils.data import TensorDataset
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from group_threads import group_threads
+from process_files import group_threads
 
 from beacon.weighting import (
     KNN,
