@@ -25,8 +25,8 @@ def weight_bounds(config: WeightingConfig, samples: Samples) -> tuple[Vector, Ve
     return lower, upper
 
 
-def upper_bounds_at(config: WeightingConfig, samples: Samples, upper: Vector, q: Vector) -> Vector:
-    """The largest weight of every sample, given the weights of the last refresh.
+def update_upper_bounds(config: WeightingConfig, samples: Samples, upper: Vector, q: Vector | None) -> None:
+    """Set the largest weight of every target sample, given the weights of the last refresh.
 
     Only the natural share of the target looks at them: where some of the source has faded, the rest weighs
     more, and so may the target. The number of source samples that have kept their weight is the effective
@@ -35,15 +35,14 @@ def upper_bounds_at(config: WeightingConfig, samples: Samples, upper: Vector, q:
     Args:
         config: of the weighting.
         samples: who they are.
-        upper: the largest weights before the first refresh, from `weight_bounds`.
-        q: the weights of the last refresh.
+        upper: the largest weights, from `weight_bounds`; changed in place.
+        q: the weights of the last refresh; None before the first.
     """
     if not config.is_natural:
-        return upper
-    kept = effective_sample_size(q[~samples.on_target])
-    if kept == 0.0:  # the source has no weight at all
-        return upper
-    return np.where(samples.on_target, config.largest_on_target(*_counts(samples), kept), config.q_max)
+        return
+    kept = None if q is None else effective_sample_size(q[~samples.on_target])
+    # Without any weight on the source, as before the first refresh.
+    upper[samples.on_target] = config.largest_on_target(*_counts(samples), kept or None)
 
 
 def weight_budget(config: WeightingConfig, samples: Samples) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from beacon.weighting.asking import ask, build_check, choose_estimator
-from beacon.weighting.bounds import reference_weights, upper_bounds_at, weight_bounds, weight_budget
+from beacon.weighting.bounds import reference_weights, update_upper_bounds, weight_bounds, weight_budget
 from beacon.weighting.checks import BuiltCheck, Check, NeighborActionCheck
 from beacon.weighting.config import RECOMMENDED_WEIGHTING, WeightingConfig
 from beacon.weighting.discrepancy import Discrepancy, Estimator, KNNRelative
@@ -192,14 +192,12 @@ class Reweighter(WeightView):
         return replace(now, q=shard.gather_array(found.q), shift=found.shift)
 
     def _problem(self, costs: Vector, capacity: float) -> WeightProblem:
-        upper = self._upper
-        if self.refresh_count:
-            upper = upper_bounds_at(self.config, self._samples, upper, self._q)
+        update_upper_bounds(self.config, self._samples, self._upper, self._q if self.refresh_count else None)
         return WeightProblem(
             costs,
             self._state.p0,
             self._lower,
-            upper,
+            self._upper,
             self.budget,
             self._strengths,
             capacity,
