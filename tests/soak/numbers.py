@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.weighting import Minimiser, Reweighter, Steps, WeightingConfig
-from beacon.weighting.bounds import upper_bounds_at
 from beacon.weighting.solvers.projection import BudgetWarning, project_budget, project_simplex
 from soak.campaign import Attempt, Campaign, Randomness
 
@@ -135,9 +134,7 @@ def _reweighter(rng: Randomness, size: int) -> Attempt:
         if size < 200 and rng.random() < 0.5:  # embeddings at one point, or nearly
             spread = float(rng.choice([0.0, 1e-30, 1e-3, 1e30]))
             given = {"embeddings": (1.0 + spread * rng.normal(size=(size, 4))).astype(np.float32)}
-        upper = reweighter._upper
-        if reweighter.refresh_count:  # that of the target may follow from the weights before
-            upper = upper_bounds_at(reweighter.config, reweighter._samples, upper, reweighter.weights)
+        upper = reweighter._upper  # the refresh changes that of the target in place
         try:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
