@@ -115,7 +115,7 @@ class ReuseGradientSteps(Measurement):
     refreshes_per_pass: int = field(default=4, metadata=OMIT_DEFAULT)
     # Then: windows that are computed anew, as a share of those that gradient steps have seen since the last
     # refresh.
-    sweep_share: float = field(default=0.1, metadata=OMIT_DEFAULT)
+    sweep_share: float = field(default=0.08, metadata=OMIT_DEFAULT)
 
     first_epoch: ClassVar[int] = 1
 
