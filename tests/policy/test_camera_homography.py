@@ -91,3 +91,59 @@ def test_every_camera_has_its_own(share: bool) -> None:
 def test_it_needs_keypoints() -> None:
     with pytest.raises(UserError, match="adapt_view moves keypoints"):
         EncoderConfig(adapt_view=True, pooling="average")
+
+
+def offset(*values: float) -> CameraHomography:
+    view = CameraHomography()
+    view.departure.data = torch.tensor(values) / LEARNING_RATE_SCALE
+    return view
+
+
+def test_a_camera_that_is_moved_turned_or_nearer_is_not_bent() -> None:
+    cosine, sine = 1.3 * math.cos(0.8), 1.3 * math.sin(0.8)
+    similar = offset(cosine - 1, -sine, sine, cosine - 1, 0.3, -0.2, 0.0, 0.0)
+    assert similar.distortion().item() == pytest.approx(0, abs=1e-12)
+    for number, expected in ((0, 0.01), (1, 0.01), (6, 0.01), (7, 0.01), (4, 0.0)):
+        bent = offset(*(0.1 if number == index else 0.0 for index in range(8)))
+        assert bent.distortion().item() == pytest.approx(expected)
+
+
+def error_in_the_other_half(strength: float, seed: int) -> float:
+    """Of a map that is learned from noisy points of one half of a table, seen by a camera that was moved."""
+    draw = torch.Generator().manual_seed(seed)
+    here = torch.rand(30, 2, generator=draw) - torch.tensor([0.5, 1.0])  # y below 0
+    shift = torch.tensor([0.08, -0.03])
+    noisy = here + shift + 0.03 * torch.randn(here.shape, generator=draw)
+    view = CameraHomography()
+    optimizer = torch.optim.LBFGS(view.parameters(), max_iter=200, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        value = (view(noisy) - here).square().mean() + strength * view.distortion()
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    with torch.no_grad():
+        return float((view(shift - here) + here).norm(dim=1).mean())
+
+
+def test_what_half_of_a_table_does_not_tell_stays_unbent() -> None:
+    free, held = (
+        sum(error_in_the_other_half(strength, seed) for seed in range(8)) for strength in (0.0, 0.03)
+    )
+    assert held < 0.6 * free
+
+
+def test_the_penalty_is_of_all_cameras_and_off_without_strength() -> None:
+    encoder = dataclasses.replace(CONFIG.encoder, view_prior=2.0)
+    policy = DiffusionPolicy(SPEC, dataclasses.replace(CONFIG, encoder=encoder))
+    penalty = policy.encoder.view_penalty()
+    assert penalty is not None and penalty.item() == 0
+    with torch.no_grad():
+        for view in policy.encoder.views:
+            view.departure[6] = 0.1
+    assert policy.encoder.view_penalty().item() == pytest.approx(2 * 2 * (0.1 * LEARNING_RATE_SCALE) ** 2)
+    assert DiffusionPolicy(SPEC, CONFIG).encoder.view_penalty() is None
+    plain = dataclasses.replace(encoder, adapt_view=False)
+    assert DiffusionPolicy(SPEC, dataclasses.replace(CONFIG, encoder=plain)).encoder.view_penalty() is None

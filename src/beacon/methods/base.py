@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beacon.data.context import DataContext
+from beacon.data.sensor_noise import MissingNoise, with_noise
 from beacon.errors import UserError
 from beacon.weighting.shard import WHOLE, Shard
 
@@ -90,6 +91,8 @@ class MethodContext(DataContext):
     measure_part: Callable[[Indices, slice, int, int], Measurements] = _no_parts
     # The run's own policy, which the next gradient step changes.
     present_policy: Callable[[], ReferencePolicy] = _no_policy
+    # Noise that training adds to the observations of every domain; None: none.
+    missing_noise: MissingNoise | None = None
     # What the user is to know of the run when it begins.
     remark: Callable[[str], None] = LOG.info
 
@@ -97,12 +100,16 @@ class MethodContext(DataContext):
     def dynamics_gap(self) -> float | None:
         """How badly the target's motion fits a model of the source's, see `beacon.audit.dynamics_gap`.
 
-        None where the data do not tell.
+        Readings of the source are as noisy as in training. None where the data do not tell.
         """
         from beacon.audit.dynamics_gap import dynamics_gap
 
         sets = self.windows.sets
-        return dynamics_gap(sets[: self.target], sets[self.target])
+        sources = sets[: self.target]
+        if self.missing_noise is not None:
+            lacking = self.missing_noise
+            sources = [with_noise(episodes, lacking.of(number)) for number, episodes in enumerate(sources)]
+        return dynamics_gap(sources, sets[self.target])
 
     def measure_own(self, index: Indices, draws: int, number: int) -> Measurements:
         """As ``measure``, of those windows in ``index``, in ascending order, that are of the shard."""

@@ -133,6 +133,7 @@ class ObservationEncoder(nn.Module):
             ImageEncoder(config, count) for count in (channels[:1] if config.share else channels)
         )
         self.views: nn.ModuleList | None = None
+        self.view_prior = config.view_prior
         if config.adapt_view:
             self.views = nn.ModuleList(CameraHomography() for _ in self.camera_names)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -140,6 +141,13 @@ class ObservationEncoder(nn.Module):
         self.vision_dim = config.features * len(self.camera_names)  # per observation step
         self.proprio_dim = sum(spec.proprio.values())
         self.domain_label = spec.domain_label
+
+    def view_penalty(self) -> Tensor | None:
+        """What is added to the loss for how the views of the target are bent; None where nothing is."""
+        if self.views is None or not self.view_prior:
+            return None
+        bent: list[Tensor] = [view.distortion() for view in self.views]  # type: ignore[operator]
+        return self.view_prior * torch.stack(bent).sum()
 
     @property
     def label_dim(self) -> int:

@@ -129,6 +129,8 @@ class Experiment:
     # Co-training at the share that the source has in this experiment's weights, over its run; it has to be
     # done before.
     match: Experiment | None = None
+    # Whether the source's readings get as much noise as the target's have.
+    match_noise: bool = False
     # Also map the embeddings of source and target windows, and measure how well they mix.
     align: bool = False
 
@@ -166,7 +168,12 @@ class Experiment:
             "image_size": self.image_size,
             "match": None if self.match is None else self.match.training_key,
             **({"auxiliary": to_plain(self._auxiliary())} if self.auxiliary else {}),
+            **({"match_noise": True} if self._matches_noise else {}),
         }
+
+    @property
+    def _matches_noise(self) -> bool:
+        return self.match_noise and self.uses_source and self.uses_target
 
     def _auxiliary(self) -> tuple[AuxiliaryLoss, ...]:
         return tuple(from_plain(AuxiliaryLoss, values, "auxiliary") for values in self.auxiliary)
@@ -249,6 +256,7 @@ class Experiment:
                 target_demos=self.target_demos if self.uses_target else None,
                 proprio=None if task is None else task.proprio,
                 image_size=self.image_size,
+                match_noise=self._matches_noise,
             ),
             policy=changed(policy, self.policy),
             optimization=replace(changed(optimization, self.optimization), seed=self.seed),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from beacon.sim.domains import DOMAINS
 from beacon.suites.experiment import DatasetSpec, EvaluationSpec, Experiment
 from beacon.suites.presets import SuitePreset
 from beacon.suites.variants import VARIANTS, MethodVariant
@@ -119,8 +120,14 @@ class Setting:
             policy=dict(preset.policy),
             image_size=preset.image_size,
             match=None if variant.match is None else self.experiment(VARIANTS[variant.match]),
+            match_noise=variant.match_noise and self._sensors_differ(),
             align=self.align,
         )
+
+    def _sensors_differ(self) -> bool:
+        """Whether the target's readings may be noisier than the source's; where not, nothing is matched."""
+        known = DOMAINS.get(self.gap)
+        return known is None or not (known.sensing.neutral and known.camera.neutral)
 
     def _sources_of(self, variant: MethodVariant) -> tuple[DatasetSpec, ...]:
         if self.sources:

@@ -50,6 +50,8 @@ class MethodVariant:
         extra: only run where it is asked for by name.
         sources: 1, or 2 for half of the demonstrations from a second source.
         best_source: where a setting has several sources, the first alone.
+        match_noise: whether the source's readings get as much noise as the target's have, as by default in
+            `beacon train`.
         suites: names of suites that have this row, for a variant of another package.
     """
 
@@ -62,6 +64,7 @@ class MethodVariant:
     extra: bool = False
     sources: int = 1
     best_source: bool = False
+    match_noise: bool = False
     suites: tuple[str, ...] = ()
 
 
@@ -84,6 +87,24 @@ _add("cotrain-natural", "Co-training, natural", "cotrain", {"ratio": "natural"})
 _add("cotrain-0.5", "Co-training, 0.5", "cotrain", {"ratio": 0.5}, extra=True)
 _add("cotrain-future", "Co-training, 0.9, future-state loss", "cotrain", auxiliary=FUTURE_STATE)
 _add("cotrain-auto", "Co-training, ratio rule", "cotrain", {"ratio": "auto"}, extra=True)
+# With what is ours and no weight.
+_add("cotrain-matched", "Co-training, 0.9, noise matched", "cotrain", match_noise=True, extra=True)
+_add(
+    "cotrain-natural-matched",
+    "Co-training, natural, noise matched",
+    "cotrain",
+    {"ratio": "natural"},
+    match_noise=True,
+    extra=True,
+)
+_add(
+    "cotrain-future-matched",
+    "Co-training, 0.9, noise matched, future-state loss",
+    "cotrain",
+    auxiliary=FUTURE_STATE,
+    match_noise=True,
+    extra=True,
+)
 # Challengers with BEACON's information, at their papers' options.
 _add("ambient", "Ambient", "ambient", extra=True)
 _add("iwr", "IWR", "iwr", extra=True)
@@ -116,8 +137,10 @@ _add_paper(
     "exclude-same-demo", "other demonstrations' neighbours", {"discrepancy": {"exclude_same_demo": True}}
 )
 # As `beacon train` has it without options, and its weights alone.
-_add("beacon", "BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE)
-_add("beacon-weights", "BEACON+, weights alone", "beacon")
+_add("beacon", "BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE, match_noise=True)
+_add("beacon-weights", "BEACON+, weights alone", "beacon", match_noise=True)
+# With exact readings in the source, however noisy the target's are: the default before.
+_add("beacon-unmatched", "BEACON+, noise not matched", "beacon", auxiliary=FUTURE_STATE, extra=True)
 # The target's share whatever the data say: that of the ratio rule, and the natural one, with which a target
 # window weighs what a trusted source window does.
 for _name, _title in (("rule", "share by the ratio rule"), ("natural", "natural share")):
@@ -171,6 +194,7 @@ for _way in ("domain", "loss", "audit"):
         "beacon",
         {"noise_levels": {"part": f"by-{_way}"}},
         auxiliary=FUTURE_STATE,
+        match_noise=True,
         extra=True,
     )
 # The default of the first tables, alone, with the future-state loss, and without checks.
@@ -228,8 +252,8 @@ _add(
     PRECONDITIONED,
     sources=2,
 )
-_add("ms-beacon", "MS-BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE, sources=2)
-_add("ms-weights", "MS-BEACON+, weights alone", "beacon", extra=True, sources=2)
+_add("ms-beacon", "MS-BEACON+ (ours)", "beacon", auxiliary=FUTURE_STATE, match_noise=True, sources=2)
+_add("ms-weights", "MS-BEACON+, weights alone", "beacon", match_noise=True, extra=True, sources=2)
 # The same two sources with the paper's steps, without weights, and taken as one.
 _add(
     "ms-steps",
@@ -247,6 +271,7 @@ _add(
     "beacon",
     {"weighting": {"pool_sources": True}},
     auxiliary=FUTURE_STATE,
+    match_noise=True,
     extra=True,
     sources=2,
 )
@@ -259,6 +284,7 @@ _add(
     "beacon",
     auxiliary=FUTURE_STATE,
     best_source=True,
+    match_noise=True,
 )
 _add(
     "beacon-pooled",
@@ -266,6 +292,7 @@ _add(
     "beacon",
     {"weighting": {"pool_sources": True}},
     auxiliary=FUTURE_STATE,
+    match_noise=True,
 )
 _add(
     "beacon-paper-preconditioned",

@@ -56,6 +56,9 @@ class DataOptions:
     statistics: Literal["pooled", "target", "per-domain"] = "pooled"
     # Take this quantile and its opposite for the range instead of the extremes, for example 0.01.
     quantile: Annotated[float | None, Range(0, 0.5, above=True)] = None
+    # Where the target's sensors are noisier than the source's (proprioception, pixels), add as much noise to
+    # the source's in training: a policy that learns from exact readings trusts them too much.
+    match_noise: bool = field(default=False, metadata=OMIT_DEFAULT)
     # Leave out episodes of LeRobot folders whose files are missing.
     skip_incomplete: bool = field(default=False, metadata=OMIT_DEFAULT)
     # Images beyond this many GiB are memory-mapped; default: half of the free memory.
@@ -298,5 +301,10 @@ def preset_config(preset: str, variant: str | None = None) -> tuple[PolicyConfig
 
 
 def preset_data(preset: str) -> DataOptions:
-    """How a preset reads demonstrations by default; the paper's images have 96 pixels a side."""
-    return DataOptions() if preset == "cpu" else DataOptions(image_size=96)
+    """How a preset reads demonstrations by default.
+
+    The paper's images have 96 pixels a side, and its readings stay as they were recorded.
+    """
+    if preset == "cpu":
+        return DataOptions(match_noise=True)
+    return DataOptions(image_size=96, match_noise=preset == "gpu")

@@ -9,6 +9,7 @@ from beacon.data import Normalizer, WindowBatch
 from beacon.errors import UserError
 from beacon.policy import DiffusionPolicy, Encoding
 from beacon.randomness import Share
+from beacon.training.sensor_noise import SensorNoise
 from beacon.training.window_measurer import normalise, of_source
 
 
@@ -16,7 +17,12 @@ class LossPass(nn.Module):
     """What a gradient step computes of a mini-batch, as a module to be wrapped for several processes."""
 
     def __init__(
-        self, policy: DiffusionPolicy, normalizer: Normalizer, target: int | None, precision: str
+        self,
+        policy: DiffusionPolicy,
+        normalizer: Normalizer,
+        target: int | None,
+        precision: str,
+        noise: SensorNoise | None = None,
     ) -> None:
         """Prepare the pass.
 
@@ -25,9 +31,11 @@ class LossPass(nn.Module):
             normalizer: the run's scaling.
             target: number of the target domain; None where there is none.
             precision: of the run's options.
+            noise: what is added to observations.
         """
         super().__init__()
         self.policy, self._normalizer, self._target, self._precision = policy, normalizer, target, precision
+        self._noise = noise
 
     def forward(
         self, batch: WindowBatch, draw: torch.Generator, share: Share | None = None
@@ -41,6 +49,8 @@ class LossPass(nn.Module):
         """
         policy, device = self.policy, self.policy.device
         config = policy.config
+        if self._noise is not None:
+            batch = self._noise.add(batch, draw, share)
         actions, proprio = normalise(self._normalizer, batch, device)
         with autocast(device, self._precision):
             source = of_source(batch.domain, self._target)

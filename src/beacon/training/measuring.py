@@ -22,6 +22,7 @@ from beacon.training.loss_pass import LossPass
 from beacon.training.optimization import diverged
 from beacon.training.ranks import Ranks
 from beacon.training.reference import TrainedReference, fit_reference
+from beacon.training.sensor_noise import SensorNoise
 from beacon.training.window_measurer import WindowMeasurer
 
 # Streams of randomness that must not meet.
@@ -39,6 +40,7 @@ class Measuring:
     domains: Domains
     windows: Windows
     normalizer: Normalizer
+    noise: SensorNoise | None  # what is added to observations in training
     policy: DiffusionPolicy
     ema: ModelEma
     method: Method
@@ -52,7 +54,9 @@ class Measuring:
         return upload(domain, self.device)
 
     def _loss_pass(self, policy: DiffusionPolicy) -> LossPass:
-        return LossPass(policy, self.normalizer, self.domains.target_index, self.config.run.precision)
+        return LossPass(
+            policy, self.normalizer, self.domains.target_index, self.config.run.precision, self.noise
+        )
 
     def _sample_losses(
         self, policy: DiffusionPolicy, batch: WindowBatch, draw: torch.Generator

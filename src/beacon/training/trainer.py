@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from beacon.data import WindowBatch
+from beacon.data.sensor_noise import missing_noise
 from beacon.methods import METHODS, MethodContext
 from beacon.methods.base import Indices, Method, join_states, split_states
 from beacon.methods.kept import KeptDemonstrations
@@ -33,6 +34,7 @@ from beacon.training.optimization import diverged, half_squared_norm, learning_r
 from beacon.training.ranks import Ranks
 from beacon.training.record import NoRecord, RunRecord
 from beacon.training.reference import TrainedReference
+from beacon.training.sensor_noise import SensorNoise
 from beacon.training.summary import summarize_run
 
 
@@ -68,6 +70,10 @@ class Trainer(Measuring):
         with self.ranks.first_goes_first(on_machine=True):
             data = load_training_data(data_options, config.policy)
         self.domains, self.windows, self.normalizer = data.domains, data.windows, data.normalizer
+        target, lacking = self.domains.target_index, None
+        if data_options.match_noise and target is not None:
+            lacking = missing_noise(self.windows.sets, target)
+        self.noise = None if lacking is None else SensorNoise(lacking, self.device)
         spec = METHODS[config.method].observation(config.options, data.spec)
         self.policy = DiffusionPolicy(spec, config.policy, seed=optimization.seed).to(self.device)
         if config.run.compile:
@@ -77,6 +83,10 @@ class Trainer(Measuring):
         self.loss_pass = self.ranks.parallel(self._loss_pass(self.policy), self.device)
         self.measurer = self._measurer(self.policy, self.windows)
         self.remarks: list[str] = []  # said when the run begins
+        if lacking is not None:
+            self.remarks.append(
+                f"noise is added to the source's readings, as the target's are noisier: {lacking}"
+            )
         self.context = MethodContext(
             windows=self.windows,
             domains=self.domains,
@@ -92,6 +102,7 @@ class Trainer(Measuring):
             capacity=lambda: half_squared_norm(self.policy),
             fit_reference=self._fit_reference,
             present_policy=lambda: TrainedReference(self.policy, self._measure, self.measurer.actions),
+            missing_noise=lacking,
             remark=self.remarks.append,
         )
         self.method = self._make_method()
@@ -236,6 +247,9 @@ class Trainer(Measuring):
         loss = loss if extra is None else loss + extra
         for auxiliary in self.auxiliary.values():
             loss = loss + auxiliary.loss(batch, encoding)
+        penalty = self.policy.encoder.view_penalty()
+        if penalty is not None:
+            loss = loss + penalty / self.ranks.size  # every process adds its part
         return losses, encoding, loss
 
     def _save(self) -> Path:
