@@ -36,6 +36,7 @@ COMPARED = (
     "beacon-rule",
     "beacon-rule-weights",
     "beacon-natural",
+    "beacon-natural-matched",
     "beacon-factor-1",
     "beacon-always-future",
     "beacon-source-units",

@@ -153,6 +153,15 @@ for _name, _title in (("rule", "share by the ratio rule"), ("natural", "natural 
         extra=True,
     )
 _add(
+    "beacon-natural-matched",
+    "BEACON+, natural share, noise matched",
+    "beacon",
+    {"weighting": {"target_factor": "natural"}},
+    auxiliary=FUTURE_STATE,
+    match_noise=True,
+    extra=True,
+)
+_add(
     "beacon-rule-weights",
     "BEACON+, weights alone, share by the ratio rule",
     "beacon",
