@@ -34,6 +34,7 @@ COMPARED = (
     "beacon-weights",
     "beacon-unmatched",
     "beacon-rule",
+    "beacon-rule-matched",
     "beacon-rule-weights",
     "beacon-natural",
     "beacon-natural-matched",
