@@ -99,13 +99,14 @@ def offset(*values: float) -> CameraHomography:
     return view
 
 
-def test_a_camera_that_is_moved_turned_or_nearer_is_not_bent() -> None:
-    cosine, sine = 1.3 * math.cos(0.8), 1.3 * math.sin(0.8)
-    similar = offset(cosine - 1, -sine, sine, cosine - 1, 0.3, -0.2, 0.0, 0.0)
-    assert similar.distortion().item() == pytest.approx(0, abs=1e-12)
-    for number, expected in ((0, 0.01), (1, 0.01), (6, 0.01), (7, 0.01), (4, 0.0)):
+def test_a_camera_that_is_moved_or_turned_is_not_bent_and_a_nearer_one_a_little() -> None:
+    for scale, expected in ((1.0, 0.0), (1.3, 0.36), (0.7, 0.36)):
+        cosine, sine = scale * math.cos(0.8), scale * math.sin(0.8)
+        similar = offset(cosine - 1, -sine, sine, cosine - 1, 0.3, -0.2, 0.0, 0.0)
+        assert similar.distortion().item() == pytest.approx(expected, abs=1e-6)
+    for number, expected in ((0, 0.02), (1, 0.01), (6, 0.01), (7, 0.01), (4, 0.0)):
         bent = offset(*(0.1 if number == index else 0.0 for index in range(8)))
-        assert bent.distortion().item() == pytest.approx(expected)
+        assert bent.distortion().item() == pytest.approx(expected, rel=1e-3)
 
 
 def error_in_the_other_half(strength: float, seed: int) -> float:
@@ -130,7 +131,7 @@ def error_in_the_other_half(strength: float, seed: int) -> float:
 
 def test_what_half_of_a_table_does_not_tell_stays_unbent() -> None:
     free, held = (
-        sum(error_in_the_other_half(strength, seed) for seed in range(8)) for strength in (0.0, 0.03)
+        sum(error_in_the_other_half(strength, seed) for seed in range(8)) for strength in (0.0, 0.02)
     )
     assert held < 0.6 * free
 

@@ -103,3 +103,39 @@ def test_the_cited_forms_of_the_baselines_can_be_asked_for() -> None:
     asked = entries_of("sim2sim", methods=("mmd-rbf", "uot-outer"), tasks=("stack",), gaps=("texture",))
     options = {entry.row: entry.experiment.train_config(Path()).options for entry in asked}
     assert options["mmd-rbf"].kernel == "rbf" and options["uot-outer"].reference == "outer"
+
+
+def test_noise_is_matched_in_rows_that_say_so_where_sensors_differ() -> None:
+    matched = {
+        (entry.gap, entry.row): entry.experiment.training().get("match_noise", False)
+        for suite in ("sim2real", "sim2sim")
+        for entry in entries_of(
+            suite,
+            "cpu",
+            tasks=("stack",),
+            methods=(
+                "target-only",
+                "cotrain",
+                "cotrain-matched",
+                "beacon-paper",
+                "beacon",
+                "beacon-unmatched",
+            ),
+        )
+    }
+    assert matched["real-proxy", "beacon"] and matched["real-proxy", "cotrain-matched"]
+    assert {name for name, is_on in matched.items() if is_on} == {
+        ("real-proxy", "beacon"),
+        ("real-proxy", "cotrain-matched"),
+    }
+    beacon, unmatched = (
+        {entry.experiment.key for entry in entries_of("sim2sim", "cpu", methods=(name,))}
+        for name in ("beacon", "beacon-unmatched")
+    )
+    assert beacon == unmatched  # the same runs where sensors are alike
+
+
+def test_a_run_of_a_suite_matches_noise_as_its_key_says() -> None:
+    for entry in entries_of("sim2real", "cpu", tasks=("stack",), methods=("beacon", "beacon-unmatched")):
+        config = entry.experiment.train_config(Path("data"))
+        assert config.data.match_noise == (entry.row == "beacon")

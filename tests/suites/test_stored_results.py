@@ -34,7 +34,7 @@ def test_every_stored_result_is_that_of_some_row(tmp_path: Path) -> None:
     assert sum(map(len, groups.values())) > 80
     store = ResultStore(Folders(tmp_path, RESULTS))
     for (seed, states), left in groups.items():
-        for preset, suite in product(("quick", "cpu", "long", "paper", "tiny"), SUITES.values()):
+        for preset, suite in product(("quick", "cpu", "free-view", "long", "paper", "tiny"), SUITES.values()):
             if not left:
                 break
             sizes = find_preset(preset, states)

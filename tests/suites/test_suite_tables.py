@@ -195,6 +195,18 @@ def test_the_page_and_its_figures(folders: Folders, tmp_path: Path) -> None:
     assert foreign.exists() and not gone.exists()  # a figure of results that were deleted
 
 
+def test_runs_of_an_older_policy_have_tables_of_their_own_where_they_differ(tmp_path: Path) -> None:
+    folders = Folders(tmp_path / "work", tmp_path / "results")
+    for gap in ("texture", "texture-view"):
+        chosen = Choice((0,), ("cotrain",), ("stack",), (gap,))
+        (entry,) = select_entries(SUITES["sim2sim"], PRESETS["free-view"], chosen)
+        store_result(folders, entry.experiment, [stack_outcomes("1" * 100)])
+    text = write_page(folders, tmp_path / "docs", ["cpu", "free-view"])[0].read_text()
+    today, older = text.split("## sim2sim, preset free-view")
+    assert "## sim2sim, preset cpu" in today and "### stack, texture\n" in today
+    assert "### stack, texture-view\n" in older and "### stack, texture\n" not in older
+
+
 def test_what_weights_find_by_corruption(tmp_path: Path) -> None:
     folders = Folders(tmp_path / "work", tmp_path / "results")
     chosen = select_entries(SUITES["contaminated"], TINY, STACK)

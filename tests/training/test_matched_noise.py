@@ -16,6 +16,8 @@ from tiny_runs import assert_same_runs, assert_same_tensors, tiny_config, train_
 from beacon.audit.dynamics_gap import dynamics_gap
 from beacon.data import WindowBatch
 from beacon.data.sensor_noise import MissingNoise
+from beacon.methods.beacon.options import RECOMMENDED
+from beacon.methods.beacon.target_share import known_target_factor
 from beacon.randomness import Share, generator
 from beacon.runs import RunFolder
 from beacon.training import train
@@ -134,14 +136,18 @@ def test_noise_alone_is_no_other_motion(tmp_path: Path) -> None:
         for demo in file["data"].values():
             values = demo["obs"][KEY]
             values[...] = values[...] + rng.normal(size=values.shape).astype(np.float32) * 0.05
-    gaps = {
-        matched: trainer(source, target, tmp_path / str(matched), matched=matched).context.dynamics_gap
+    contexts = {
+        matched: trainer(source, target, tmp_path / str(matched), matched=matched).context
         for matched in (False, True)
     }
+    gaps = {matched: context.dynamics_gap for matched, context in contexts.items()}
     assert gaps[False] is not None and gaps[False] > 3
     assert gaps[True] is not None and gaps[True] < 2
     windows = trainer(source, target, tmp_path / "again", matched=False).windows
     assert gaps[False] == dynamics_gap(windows.sets[:1], windows.sets[1])
+    assert all(context.recorded_gap == gaps[False] for context in contexts.values())
+    # What decides the target's share is how the readings were recorded.
+    assert known_target_factor(RECOMMENDED, contexts[True]) == "natural"
 
 
 def test_it_is_left_out_of_older_configurations(source: Path, target: Path) -> None:

@@ -24,7 +24,8 @@ class Selection:
     """What all three take."""
 
     # Sizes: "cpu" for two cores; "quick" and "long" with a quarter and four times its steps; "paper" for one
-    # GPU; "tiny" to see that everything works. With "quick" the order of methods is another one.
+    # GPU; "tiny" to see that everything works. With "quick" the order of methods is another one. "free-view"
+    # is "cpu" with the camera map of earlier results.
     preset: str = "cpu"
     # Initial states that policies are judged from: "validation" to choose options by, "test" for final
     # tables, "first" for those of the first tables, which choices have seen.

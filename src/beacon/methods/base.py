@@ -104,12 +104,19 @@ class MethodContext(DataContext):
         """
         from beacon.audit.dynamics_gap import dynamics_gap
 
-        sets = self.windows.sets
-        sources = sets[: self.target]
-        if self.missing_noise is not None:
-            lacking = self.missing_noise
-            sources = [with_noise(episodes, lacking.of(number)) for number, episodes in enumerate(sources)]
+        if self.missing_noise is None:
+            return self.recorded_gap
+        sets, lacking = self.windows.sets, self.missing_noise
+        sources = [with_noise(sets[number], lacking.of(number)) for number in range(self.target)]
         return dynamics_gap(sources, sets[self.target])
+
+    @cached_property
+    def recorded_gap(self) -> float | None:
+        """As `dynamics_gap`, of readings as they were recorded: other sensors count as another robot does."""
+        from beacon.audit.dynamics_gap import dynamics_gap
+
+        sets = self.windows.sets
+        return dynamics_gap(sets[: self.target], sets[self.target])
 
     def measure_own(self, index: Indices, draws: int, number: int) -> Measurements:
         """As ``measure``, of those windows in ``index``, in ascending order, that are of the shard."""

@@ -26,10 +26,12 @@ class CameraHomography(nn.Module):
         self.departure = nn.Parameter(torch.zeros(8))
 
     def distortion(self) -> Tensor:
-        """How far the map is from a shift, turn and scaling alone: squared stretch, shear and tilt."""
+        """How far the map is from a shift and turn alone: squared stretch, shear, scaling and tilt."""
         offset = LEARNING_RATE_SCALE * self.departure
         stretch, shear = offset[0] - offset[3], offset[1] + offset[2]
-        return stretch.square() + shear.square() + offset[6:].square().sum()
+        along, across = 2 + offset[0] + offset[3], offset[2] - offset[1]  # twice the scaled turn
+        scaling = torch.sqrt(along.square() + across.square()) - 2
+        return stretch.square() + shear.square() + scaling.square() + offset[6:].square().sum()
 
     def forward(self, points: Tensor, of_source: Tensor | None = None) -> Tensor:
         """Points (N, 2K) as `SpatialSoftmax` has them, moved; rows of the source (N,) stay as they are."""

@@ -101,8 +101,9 @@ class EncoderConfig:
     # Learn by which projective map of the image, eight numbers, the cameras of the target differ from those
     # of the source; paper: no
     adapt_view: bool = False
-    # With adapt_view: strength of the map's squared stretch, shear and tilt, which are added to the loss.
-    # Demonstrations of a part of the table hardly tell them, and a little of them moves the other part far.
+    # With adapt_view: strength of the map's squared stretch, shear, scaling and tilt, which are added to the
+    # loss. Demonstrations of a part of the table hardly tell them, and a little of them moves the other part
+    # far.
     view_prior: Annotated[float, Range(0, 1e6)] = field(default=0.0, metadata=OMIT_DEFAULT)
     whiten: bool = False  # make the three colours uncorrelated: hue counts like brightness; paper: no
 

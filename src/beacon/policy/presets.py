@@ -16,7 +16,7 @@ from beacon.policy.config import EncoderConfig, PolicyConfig
 # short run that is the difference between half and nearly all of the stacks (docs/simulation.md). It whitens
 # the colours: brightness varies most in any image, and a short run may end before the policy sees what
 # differs in hue. And it learns how the target's camera is turned, which a few demonstrations tell
-# (docs/lab-notes.md).
+# (docs/lab-notes.md), but not how its picture is bent where they do not go: that is held small.
 PRESETS: dict[str, PolicyConfig] = {
     "paper": PolicyConfig(),
     "cpu": PolicyConfig(
@@ -28,6 +28,7 @@ PRESETS: dict[str, PolicyConfig] = {
             feature_dim=None,
             crop=1.0,
             adapt_view=True,
+            view_prior=0.02,
             whiten=True,
         ),
         channels=(32, 64),
@@ -46,6 +47,7 @@ PRESETS: dict[str, PolicyConfig] = {
             feature_dim=None,
             crop=1.0,
             adapt_view=True,
+            view_prior=0.02,
             whiten=True,
         ),
         prediction="sample",

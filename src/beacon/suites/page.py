@@ -15,10 +15,13 @@ from beacon.suites.sections import make_sections
 from beacon.suites.suite import SUITES, Choice, Suite, select_entries
 from beacon.suites.tables import ResultStore, make_columns
 
-SHOWN = ("paper", "cpu", "long", "quick")  # presets that are worth showing
+SHOWN = ("paper", "cpu", "free-view", "long", "quick")  # presets that are worth showing
 SHOWN_STATES = ("test", "first")
 SHORT_RUNS = """> **Short runs.** With 2,500 gradient steps the order of methods is not that of longer runs
 > ([findings](findings.md)). These tables are for trying things out, not for conclusions.
+"""
+FREE_VIEW = """> **Older policy.** The map of the target's camera could bend freely ([findings](findings.md)).
+> Runs that are the same with the policy of today are in its tables alone.
 """
 SEEN_STATES = """> **Seen states.** Options were chosen while these initial states were looked at."""
 
@@ -45,11 +48,12 @@ def write_page(folders: Folders, docs: Path, presets: Sequence[str] = SHOWN) -> 
     Figures of results that are gone are removed.
     """
     parts, written = [HEAD], []
+    shown: set[tuple[str, str]] = set()  # suites and keys of runs
     names = [f"{preset}-{suite}" for preset in presets for suite in SUITES]
     stale = {figure for name in names for figure in _figures(docs).glob(f"{name}*.svg")}
     for name in presets:
         for states in SHOWN_STATES:
-            text, figures = _preset(find_preset(name, states), folders, docs)
+            text, figures = _preset(find_preset(name, states), folders, docs, shown)
             parts += text
             written += figures
     text, figures = _run_lengths(folders, docs)
@@ -91,7 +95,10 @@ def _figures(docs: Path) -> Path:
     return docs / "pictures" / "results"
 
 
-def _preset(preset: SuitePreset, folders: Folders, docs: Path) -> tuple[list[str], list[Path]]:
+def _preset(
+    preset: SuitePreset, folders: Folders, docs: Path, shown: set[tuple[str, str]]
+) -> tuple[list[str], list[Path]]:
+    """The tables of a preset; those of another preset whose runs are the same are not shown again."""
     parts: list[str] = []
     written: list[Path] = []
     store = ResultStore(folders)
@@ -99,7 +106,11 @@ def _preset(preset: SuitePreset, folders: Folders, docs: Path) -> tuple[list[str
         seeds = _seeds(preset, suite, store, folders.stored_seeds())
         if not seeds:
             continue
-        chosen = select_entries(suite, preset, Choice(seeds), store, extra=True)
+        every = select_entries(suite, preset, Choice(seeds), store, extra=True)
+        chosen = [entry for entry in every if (suite.name, entry.experiment.key) not in shown]
+        if all(store(entry.experiment) is None for entry in chosen):
+            continue
+        shown |= {(suite.name, entry.experiment.key) for entry in chosen}
         sections = make_sections(suite, chosen, store)
         parts += [
             f"## {suite.name}, preset {preset.name}, {preset.states} states",
@@ -107,6 +118,7 @@ def _preset(preset: SuitePreset, folders: Folders, docs: Path) -> tuple[list[str
             f"{suite.about[0].upper()}{suite.about[1:]}.",
             "",
             *([SHORT_RUNS] if preset.name == "quick" else []),
+            *([FREE_VIEW] if preset.name == "free-view" else []),
             *([SEEN_STATES, ""] if preset.states != "test" else []),
         ]
         stem = _figures(docs) / f"{preset.name}-{suite.name}{'-test' if preset.states == 'test' else ''}"

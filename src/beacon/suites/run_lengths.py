@@ -9,7 +9,7 @@ from beacon.suites.figures import RATE
 from beacon.suites.tables import Column, Rate, seeds_in_words
 
 STEPS = Axis("gradient steps", log=True)
-PRESETS = ("quick", "cpu", "long")  # that differ in the length of the run alone
+PRESETS = ("quick", "free-view", "long")  # that differ in the length of the run alone
 
 
 def run_length_figure(columns: Mapping[int, Sequence[Column]]) -> Figure:

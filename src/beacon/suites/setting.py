@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from beacon.sim.domains import DOMAINS
+from beacon.sim.domains import DOMAINS, SOURCE
 from beacon.suites.experiment import DatasetSpec, EvaluationSpec, Experiment
 from beacon.suites.presets import SuitePreset
 from beacon.suites.variants import VARIANTS, MethodVariant
+from beacon.training.config import preset_config
 
 SOURCE_SEED, SECOND_SOURCE_SEED = 0, 1
 TARGET_SEED = 101  # plus the seed of the run: every seed has target demonstrations of its own
@@ -117,12 +118,24 @@ class Setting:
             options=dict(variant.options),
             auxiliary=variant.auxiliary,
             optimization=dict(preset.optimization),
-            policy=dict(preset.policy),
+            policy=self._policy(),
             image_size=preset.image_size,
             match=None if variant.match is None else self.experiment(VARIANTS[variant.match]),
             match_noise=variant.match_noise and self._sensors_differ(),
             align=self.align,
         )
+
+    def _policy(self) -> dict[str, Any]:
+        """What differs from the preset of `beacon train`.
+
+        Where both cameras stand at the same place the map between them is not held: results there are older
+        than that, and what holds it moves it hardly (docs/lab-notes.md).
+        """
+        policy, known = dict(self.preset.policy), DOMAINS.get(self.gap)
+        encoder = preset_config(self.preset.train_preset)[0].encoder
+        if encoder.view_prior and known is not None and known.view == SOURCE.view:
+            policy["encoder"] = {**policy.get("encoder", {}), "view_prior": 0.0}
+        return policy
 
     def _sensors_differ(self) -> bool:
         """Whether the target's readings may be noisier than the source's; where not, nothing is matched."""

@@ -144,14 +144,16 @@ _add("beacon-unmatched", "BEACON+, noise not matched", "beacon", auxiliary=FUTUR
 # The target's share whatever the data say: that of the ratio rule, and the natural one, with which a target
 # window weighs what a trusted source window does.
 for _name, _title in (("rule", "share by the ratio rule"), ("natural", "natural share")):
-    _add(
-        f"beacon-{_name}",
-        f"BEACON+, {_title}",
-        "beacon",
-        {"weighting": {"target_factor": _name}},
-        auxiliary=FUTURE_STATE,
-        extra=True,
-    )
+    for _ending, _more in (("", ""), ("-matched", ", noise matched")):
+        _add(
+            f"beacon-{_name}{_ending}",
+            f"BEACON+, {_title}{_more}",
+            "beacon",
+            {"weighting": {"target_factor": _name}},
+            auxiliary=FUTURE_STATE,
+            match_noise=bool(_ending),
+            extra=True,
+        )
 _add(
     "beacon-rule-weights",
     "BEACON+, weights alone, share by the ratio rule",

@@ -34,7 +34,8 @@ class WeightingConfig:
     # lets it (paper). It keeps the policy from overfitting to few target demonstrations.
     # "natural": a target sample weighs as much as the source samples that have kept their weight. "rule":
     # the target has the share of a rule for co-training ratios, see `target_share`. "auto": "rule" where
-    # source and target are known to move alike (`beacon train` asks the data), else "natural".
+    # source and target are known to move and to be sensed alike (`beacon train` asks the data), else
+    # "natural".
     target_factor: TargetFactor = None
     # Smallest weight of a target sample (paper: 0.05 or 0.10).
     q_target_min: float = 0.05
@@ -155,6 +156,6 @@ RECOMMENDED_WEIGHTING = WeightingConfig(
     solver=Minimiser(),
     lambda_2=0.1,
     # The target's share follows from the numbers of demonstrations, and is larger only where source and
-    # target move alike. With much more the policy overfits to a few of them.
+    # target move and are sensed alike. With much more the policy overfits to a few of them.
     target_factor="auto",
 )

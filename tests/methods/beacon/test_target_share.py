@@ -1,4 +1,4 @@
-"""The target has more than its natural share only where source and target move alike."""
+"""The target has more than its natural share only where source and target move and are sensed alike."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def asked(target: EpisodeSet, said: list[str], options: BeaconOptions = RECOMMEN
 @pytest.mark.parametrize(
     ("target", "factor", "words"),
     [
-        (SAME, "rule", "by the ratio rule, source and target move alike"),
-        (SLOW, "natural", "the natural one, the target moves otherwise"),
+        (SAME, "rule", "by the ratio rule, source and target move and are sensed alike"),
+        (SLOW, "natural", "the natural one, the target moves or is sensed otherwise"),
         (robot(1, 1), "natural", "the natural one, the data do not tell"),
     ],
 )

@@ -46,8 +46,8 @@ class BeaconOptions:
     # "uniform" draws windows equally often and weights their losses (paper); "proportional" draws them as
     # often as they weigh, with unit losses: the same expectation, less variance.
     sampling: Sampling = "proportional"
-    # What `--target-factor auto` takes for moving alike: the target's motion fits a model of the source's at
-    # most so many times worse than the source's own does.
+    # What `--target-factor auto` takes for moving and being sensed alike: the target's motion fits a model of
+    # the source's, both as recorded, at most so many times worse than the source's own does.
     largest_dynamics_gap: float = field(default=3.0, metadata=OMIT_DEFAULT)
     # How weights of source windows depend on the noise level: all-alike (paper), by-domain, by-loss,
     # by-audit.

@@ -10,8 +10,9 @@ from beacon.weighting.config import TargetFactor
 def known_target_factor(options: BeaconOptions, context: MethodContext) -> TargetFactor:
     """What ``target_factor="auto"`` means for these data; says so. Any other is returned as it is.
 
-    Where the target's robot moves otherwise, a share above the natural one made policies worse in what the
-    target shows, and more so in what it does not (docs/findings.md).
+    Where the target's robot moves otherwise, or is sensed otherwise, a share above the natural one made
+    policies worse in what the target shows, and more so in what it does not (docs/findings.md). So the gap is
+    that of the readings as they were recorded, whatever noise is matched in training.
 
     Args:
         options: of the method.
@@ -20,17 +21,15 @@ def known_target_factor(options: BeaconOptions, context: MethodContext) -> Targe
     factor, limit = options.weighting.target_factor, options.largest_dynamics_gap
     if factor != "auto":
         return factor
-    gap = context.dynamics_gap
+    gap = context.recorded_gap
     if gap is None:
-        context.remark(
-            "the target's share: the natural one, the data do not tell whether source and target move alike"
-        )
+        context.remark("the target's share: the natural one, the data do not tell whether they move alike")
         return "natural"
     alike = gap <= limit
     said = (
-        "by the ratio rule, source and target move alike"
+        "by the ratio rule, source and target move and are sensed alike"
         if alike
-        else "the natural one, the target moves otherwise"
+        else "the natural one, the target moves or is sensed otherwise"
     )
     context.remark(
         f"the target's share: {said} (the target's misfit is {gap:.1f} × the source's own, limit {limit:g})"
