@@ -10,6 +10,7 @@ trap 'rm -rf "$folder"' EXIT
 "$folder/venv/bin/pip" install --quiet -c "$root/constraints.txt" "$wheel"
 cd "$folder"
 unset PYTHONPATH
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # these networks are so small that a second thread only waits
 PATH="$folder/venv/bin:$PATH"
 beacon --version
 beacon doctor

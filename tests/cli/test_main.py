@@ -103,6 +103,25 @@ def test_unknown_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "near"),
+    [
+        ("--install-completion", "did you mean beacon completion? "),
+        ("--doctor", "did you mean beacon doctor? "),
+        ("--hlep", "did you mean --help? "),
+        ("--flying", ""),
+    ],
+)
+def test_options_that_are_none_lead_to_what_is_near(
+    option: str, near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([option]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"beacon: there is no option {option}; {near}usage: beacon VERB [options]; see beacon --help\n"
+    )
+
+
 def test_every_verb_is_there() -> None:
     folder = Path(command.__file__).parent
     assert all((folder / f"{verb}.py").exists() for verb in VERBS)

@@ -69,7 +69,8 @@ def main(arguments: list[str]) -> int:
             return _complain(f"'{printable(word)}': {reason}", 2)
     verb, *rest = arguments
     if verb.startswith("-"):
-        near = meant(verb, ("--help", "--version"))
+        name = next((name for name in VERBS if name in verb), "")  # --install-completion, --doctor
+        near = f"did you mean beacon {name}? " if name else meant(verb, ("--help", "--version"))
         return _complain(
             f"there is no option {verb}; {near}usage: beacon VERB [options]; see beacon --help", 2
         )
