@@ -55,6 +55,8 @@ def check_cameras(
     calibrated = calibrate(measure, count, options.calibration, start=part, is_whole=part is not None)
     other = calibrated.combined < SUSPICIOUS
     if _is_second_camera(other, calibrated, measure, options):
+        if part is not None:
+            other = ~part  # as it was cut off, without the tail of the first part
         right = right_camera(recordings, target, ~other, other, options)
         if right is None:
             return CheckResult.silent(
@@ -62,7 +64,9 @@ def check_cameras(
                 f"two cameras have taken this set ({(~other).sum()} and {other.sum()} demonstrations), and "
                 "the target does not tell which is right",
             )
-        calibrated = calibrate(measure, count, options.calibration, start=right, is_whole=True)
+        calibrated = calibrate(
+            measure, count, options.calibration, start=right, is_whole=True, may_join=right
+        )
     misfits = np.exp(calibrated.statistics[:, 0])
     usual = float(np.median(misfits[calibrated.members]))
 
@@ -130,8 +134,9 @@ def right_camera(
 ) -> Members | None:
     """Which of two parts of a set sees the robot move as the target's camera does; None: neither, or both.
 
-    A model of either part predicts how the target's pictures change within a demonstration. What is the same
-    in all of its frames, such as another table, does not count.
+    A model of either part predicts where in the target's pictures something moves. What is the same in all
+    frames of a demonstration does not count, and neither does what moves brighten or darken, which depends on
+    the table behind it.
     """
     from scipy.stats import ttest_1samp
 
@@ -139,9 +144,7 @@ def right_camera(
         return None
     demo, state, pictures = _frames([*recordings, *target], options)
     own = demo < len(recordings)
-    pictures[own] -= pictures[own].mean(axis=0)
-    pictures[~own] -= pictures[~own].mean(axis=0)
-    views = principal_components(pictures, COMPONENTS)
+    views = principal_components(_where_it_moves(pictures, demo), COMPONENTS)
     misfits = []
     for part in (first, second):
         usable = np.concatenate([part, np.zeros(len(target), np.bool_)])[demo]
@@ -153,6 +156,18 @@ def right_camera(
     is_alike = misfits[better].sum() < varies.sum()
     is_certain = ttest_1samp(ratios, 0.0, alternative="greater").pvalue < CERTAIN_CAMERA
     return (first, second)[better] if is_alike and is_certain else None
+
+
+def _where_it_moves(pictures: Matrix, demo: Demos) -> Matrix:
+    """Of every frame the share of each value in how far it is from the usual ones of its demonstration.
+
+    Their square roots, so that the distance of two frames is Hellinger's.
+    """
+    moves = np.empty_like(pictures)
+    for number in np.unique(demo):
+        frames = pictures[demo == number]
+        moves[demo == number] = np.abs(frames - np.median(frames, axis=0))
+    return np.asarray(np.sqrt(moves / (moves.sum(axis=1, keepdims=True) + 1e-9)))
 
 
 def _within(values: Matrix, demo: Demos) -> Vector:

@@ -16,14 +16,14 @@ STILL_UNUSUAL = 0.001  # p-value of a misfit that a change does not explain
 # Misfits, in units of the usual one, between which a change explains one, however much it helps others.
 CERTAIN_BEFORE, CERTAIN_AFTER = 2.0, 1.2
 EXPLAINED = 0.02  # share in the misfit above which an action dimension is explained by motion
-# What is measured of every demonstration: its misfit and the roughness of it, the shift in time that fits best
-# and how far a dimension is mirrored, and what each change would make of the misfit.
+# What is measured of every demonstration: its misfit and the roughness of it, the shift in time that fits
+# best, how far a dimension is mirrored, and what each change would make of the misfit.
 CHANGES: tuple[RepairKind, ...] = ("lag", "sign", "permutation", "offset", "scale")
 SHIFT, MIRRORED = 2, 3  # of the statistics
 TWO_SIDED = (SHIFT, 2 + len(CHANGES))  # the shift, and the factor of the actions
 # Below these nothing is unusual: a shift that rounds to none; dimensions that follow the motion, however
-# little; actions that fit better as they are; an offset that removes less than a fifth of the misfit, which any
-# fitted offset makes smaller; factors between 0.8 and 1.25.
+# little; actions that fit better as they are; an offset that removes less than a fifth of the misfit, which
+# any fitted offset makes smaller; factors between 0.8 and 1.25.
 LEAST = np.array([-np.inf, -np.inf, 0.5, 0.0, 0.0, 0.0, 0.0, -np.log(0.8), np.log(1.25)])
 
 
@@ -58,9 +58,9 @@ class Changes:
 
         A robot that touches something misfits for a while, and smoothly; noise is rough. The changes'
         gains hardly depend on how well a demonstration fits at all, which differs between sound ones.
-        Where a robot follows slowly, or hardly moves along an axis, they are small, and more or less so; where
-        the misfit is least, and whether actions point where the robot goes, is known much better. Any factor makes a misfit smaller than it was, so of the last the factor
-        itself is measured.
+        Where a robot follows slowly, or hardly moves along an axis, they are small; where the misfit is
+        least, and whether actions point where the robot goes, is known better. Any factor makes a misfit
+        smaller than it was, so of the last the factor itself is measured.
         """
         before = np.log(self.before + 1e-12)
         after = (self.after_lag, self.after_signs, self.after_order, self.after_offset)

@@ -117,12 +117,10 @@ class _OwnYardstick:
     Args:
         recordings: of the set.
         options: of the check.
-        located: (demos, 2) shifts in time and mirrored dimensions by the target's model; None: by the own one.
+        located: (demos, 2) shifts in time and mirrored dimensions by the target's model; None: by the set's.
     """
 
-    def __init__(
-        self, recordings: list[Recording], options: DynamicsOptions, located: Matrix | None
-    ) -> None:
+    def __init__(self, recordings: list[Recording], options: DynamicsOptions, located: Matrix | None) -> None:
         self._recordings, self._options, self._located = recordings, options, located
         self.changes: list[Changes] = []
 
