@@ -26,7 +26,7 @@ from audit_corruptions import ACTIONS, CLEAN, DUPLICATES, KINDS, SIZES, WRONG_OB
 from beacon.analysis import area_under_curve
 from beacon.audit import SetVerdict
 from beacon.audit.recordings import Recording, read_recordings
-from beacon.audit.run import AuditOptions, judge_recordings
+from beacon.audit.run import AuditOptions, judge_recordings, look_at
 from beacon.data import EpisodeSet, load_domains
 from beacon.sim.generate import GenerateConfig, generate
 from beacon.sim.tasks import find_task
@@ -83,6 +83,7 @@ class Task:
         self.target, self.sound = read_recordings(trusted), read_recordings(self._source)
         self.reading = time.perf_counter() - began
         self._seen: dict[str, list[Recording]] = {}
+        self.looks = look_at(self.sound, self.target, AuditOptions())
 
     def corrupted(self, corruption: str, chosen: NDArray[np.int64]) -> list[Recording] | None:
         """The set with some demonstrations corrupted; None where the task does not know the corruption."""
@@ -185,7 +186,8 @@ def measurements(
             if recordings is None:
                 continue
             began = time.perf_counter(), time.process_time()
-            verdict = judge_recordings(recordings, task.target, AuditOptions())
+            looks = task.looks if corruption in ACTIONS else None
+            verdict = judge_recordings(recordings, task.target, AuditOptions(), looks=looks)
             row = measure(verdict, chosen, corruption)
             spent = {
                 "seconds": time.perf_counter() - began[0],

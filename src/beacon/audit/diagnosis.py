@@ -17,14 +17,15 @@ STILL_UNUSUAL = 0.001  # p-value of a misfit that a change does not explain
 CERTAIN_BEFORE, CERTAIN_AFTER = 2.0, 1.2
 EXPLAINED = 0.02  # share in the misfit above which an action dimension is explained by motion
 # What is measured of every demonstration: its misfit and the roughness of it, the shift in time that fits
-# best, how far a dimension is mirrored, and what each change would make of the misfit.
+# best, the least slope of recorded over needed actions, and what each change would make of the misfit.
 CHANGES: tuple[RepairKind, ...] = ("lag", "sign", "permutation", "offset", "scale")
-SHIFT, MIRRORED = 2, 3  # of the statistics
+SHIFT, SLOPE = 2, 3  # of the statistics
+LOCATED: tuple[tuple[RepairKind, int], ...] = (("lag", SHIFT), ("sign", SLOPE), ("scale", SLOPE))
 TWO_SIDED = (SHIFT, 2 + len(CHANGES))  # the shift, and the factor of the actions
-# Below these nothing is unusual: a shift that rounds to none; dimensions that follow the motion, however
-# little; actions that fit better as they are; an offset that removes less than a fifth of the misfit, which
-# any fitted offset makes smaller; factors between 0.8 and 1.25.
-LEAST = np.array([-np.inf, -np.inf, 0.5, 0.0, 0.0, 0.0, 0.0, -np.log(0.8), np.log(1.25)])
+# Below these nothing is unusual: a shift that rounds to none; actions that fit better as they are; an offset
+# that removes less than a fifth of the misfit, which any fitted offset makes smaller; factors between 0.8 and
+# 1.25, and slopes likewise, which are negated as they are the worse the less they are.
+LEAST = np.array([-np.inf, -np.inf, 0.5, -0.8, 0.0, 0.0, 0.0, -np.log(0.8), np.log(1.25)])
 
 
 class Changes:
@@ -44,7 +45,7 @@ class Changes:
         self.explained = np.flatnonzero(model.share > EXPLAINED)
         self.lag, self.after_lag, self.shift = self._best_lag(largest_lag)
         self.signs, self.after_signs = self._best_signs()
-        self.mirrored = -float(np.min(self._slopes()[self.explained]))
+        self.slope = float(np.min(self._slopes()[self.explained]))
         self.order, self.after_order = self._best_order()
         everywhere = model.share > EXPLAINED
         self.offset = np.where(everywhere, (self.recorded - predicted).mean(axis=0), 0.0)
@@ -53,7 +54,7 @@ class Changes:
         self.scale, self.after_scale = self._best_scale()
 
     def statistics(self) -> Vector:
-        """Logarithms of the misfit and of its roughness, the shift, the steepest slope downwards, then
+        """Logarithms of the misfit and of its roughness, the shift, the least slope, then
         logarithms of how much each of `CHANGES` makes the misfit smaller.
 
         A robot that touches something misfits for a while, and smoothly; noise is rough. The changes'
@@ -66,7 +67,7 @@ class Changes:
         after = (self.after_lag, self.after_signs, self.after_order, self.after_offset)
         gains = [before - np.log(misfit + 1e-12) for misfit in after]
         rough = self.model.misfit(np.diff(self.recorded, axis=0), np.diff(self.predicted, axis=0))
-        located = (self.shift, self.mirrored)
+        located = (self.shift, -self.slope)
         return np.array([before, np.log(rough + 1e-12), *located, *gains, np.log(self.factor)])
 
     def repair(self, kind: RepairKind, usual: float) -> Repair:
@@ -168,7 +169,7 @@ def diagnose(demo: int, changes: Changes, p_values: Vector, null: Null, usual: f
         usual: misfit of sound demonstrations.
     """
     of_changes: dict[RepairKind, float] = dict(zip(CHANGES, p_values[-len(CHANGES) :].tolist(), strict=True))
-    for kind, located in (("lag", SHIFT), ("sign", MIRRORED)):
+    for kind, located in LOCATED:
         of_changes[kind] = min(of_changes[kind], float(p_values[located]))
     repairs = [changes.repair(kind, usual) for kind, p in of_changes.items() if p < SUSPICIOUS]
     left = null.first_p_values(np.log([repair.residual_after * usual + 1e-12 for repair in repairs]))

@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from beacon.audit.calibration import Members, Null, calibrate
-from beacon.audit.diagnosis import CHANGES, LEAST, MIRRORED, SHIFT, TWO_SIDED, Changes, diagnose
+from beacon.audit.diagnosis import CHANGES, LEAST, SHIFT, SLOPE, TWO_SIDED, Changes, diagnose
 from beacon.audit.dynamics_model import DynamicsModel, DynamicsOptions, beside, fit_model, follow_slowly
 from beacon.audit.evidence import SUSPICIOUS, CheckResult, Matrix
 from beacon.audit.recordings import Recording
 
 # Misfit and roughness differ between sound demonstrations as they do between the target's.
-LOCATED = [SHIFT, MIRRORED]
+LOCATED = [SHIFT, SLOPE]
 LEVELS = np.arange(len(LEAST)) < 2
 
 
@@ -117,7 +117,7 @@ class _OwnYardstick:
     Args:
         recordings: of the set.
         options: of the check.
-        located: (demos, 2) shifts in time and mirrored dimensions by the target's model; None: by the set's.
+        located: (demos, 2) shifts in time and slopes by the target's model; None: by the set's.
     """
 
     def __init__(self, recordings: list[Recording], options: DynamicsOptions, located: Matrix | None) -> None:
