@@ -22,10 +22,11 @@ CHANGES: tuple[RepairKind, ...] = ("lag", "sign", "permutation", "offset", "scal
 SHIFT, SLOPE = 2, 3  # of the statistics
 LOCATED: tuple[tuple[RepairKind, int], ...] = (("lag", SHIFT), ("sign", SLOPE), ("scale", SLOPE))
 TWO_SIDED = (SHIFT, 2 + len(CHANGES))  # the shift, and the factor of the actions
-# Below these nothing is unusual: a shift that rounds to none; actions that fit better as they are; an offset
-# that removes less than a fifth of the misfit, which any fitted offset makes smaller; factors between 0.8 and
-# 1.25, and slopes likewise, which are negated as they are the worse the less they are.
-LEAST = np.array([-np.inf, -np.inf, 0.5, -0.8, 0.0, 0.0, 0.0, -np.log(0.8), np.log(1.25)])
+# Below these nothing is unusual: a shift that rounds to one step, as where states are read before actions or
+# after; actions that fit better as they are; an offset that removes less than a fifth of the misfit, as any
+# fitted offset does; factors between 0.8 and 1.25; slopes, which are negated, above a half: sound
+# ones have that where the robot moves as much as the noise.
+LEAST = np.array([-np.inf, -np.inf, 1.5, -0.5, 0.0, 0.0, 0.0, -np.log(0.8), np.log(1.25)])
 
 
 class Changes:
