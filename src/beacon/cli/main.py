@@ -111,6 +111,8 @@ class _Warnings:
         self._shown: set[str] = set()
 
     def __call__(self, message: Warning | str, category: type[Warning], *position: Any, **more: Any) -> None:
+        if issubclass(category, DeprecationWarning):  # of a library about another: nothing for the user
+            return
         text = _one_line(str(message))
         # The same with other numbers, as at every refresh, says nothing new.
         message_type = category.__name__ + "".join(letter for letter in text if not letter.isdigit())
