@@ -1,11 +1,12 @@
 """How well the audit finds injected corruptions: python benchmarks/audit.py FOLDER [--tasks stack ...].
 
 For every task, FOLDER gets sound demonstrations of the source domain and ten of the target (another table and
-camera), made once. Every corruption is injected into 5, 30 and 60% of the source, in memory. A line of
-FOLDER/audit.jsonl is one measurement: the area under the curve of the scores, false alarms among sound
-demonstrations, the share of corrupted ones that are accused, and of these the share whose kind, and whose
-kind and size are named right. Of duplicates, which accuse nobody, it is the share of pairs that are remarked.
-Measurements that are there are not made again; --table prints them all.
+camera; --target names another domain), made once. Every corruption is injected into 5, 30 and 60% of the
+source, in memory. A line of FOLDER/audit.jsonl (audit-<target>.jsonl) is one measurement: the area under the
+curve of the scores, false alarms among sound demonstrations, the share of corrupted ones that are accused, of
+these the share whose kind, and whose kind and size are named right. Of duplicates, which accuse nobody, it
+is the share of pairs that are remarked. Measurements that are there are not made again; --table prints them
+all.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from audit_corruptions import ACTIONS, CLEAN, DUPLICATES, KINDS, SIZES, WRONG_OB
 from beacon.analysis import area_under_curve
 from beacon.audit import SetVerdict
 from beacon.audit.recordings import Recording, read_recordings
-from beacon.audit.run import AuditOptions, judge_recordings
+from beacon.audit.run import AuditOptions, judge_recordings, look_at
 from beacon.data import EpisodeSet, load_domains
 from beacon.sim.generate import GenerateConfig, generate
 from beacon.sim.tasks import find_task
@@ -42,7 +43,7 @@ TASKS = (
     "metaworld/plate-slide-v3",
     "metaworld/handle-pull-side-v3",
 )
-TARGET, TARGET_DEMOS = "texture-view", 10  # domain of the target, and how many there are
+TARGET, TARGET_DEMOS = "texture-view", 10  # usual domain of the target, and how many there are
 
 
 class _Seen:
@@ -71,17 +72,18 @@ def _drop(recording: Recording) -> Recording:
 class Task:
     """Demonstrations of one task, sound and otherwise, as the audit looks at them."""
 
-    def __init__(self, name: str, folder: Path, demos: int) -> None:
+    def __init__(self, name: str, folder: Path, demos: int, target: str = TARGET) -> None:
         self.name = name
         self._folder, stem = folder, name.replace("/", "-")
-        paths = [folder / f"{stem}-{domain}.hdf5" for domain in ("source", TARGET)]
+        paths = [folder / f"{stem}-{domain}.hdf5" for domain in ("source", target)]
         _provide(name, paths[0], "source", demos, seed=0)
-        _provide(name, paths[1], TARGET, TARGET_DEMOS, seed=102)
-        self._source, target = load_domains(paths)
+        _provide(name, paths[1], target, TARGET_DEMOS, seed=102)
+        self._source, trusted = load_domains(paths)
         began = time.perf_counter()
-        self.target, self.sound = read_recordings(target), read_recordings(self._source)
+        self.target, self.sound = read_recordings(trusted), read_recordings(self._source)
         self.reading = time.perf_counter() - began
         self._seen: dict[str, list[Recording]] = {}
+        self.looks = look_at(self.sound, self.target, AuditOptions())
 
     def corrupted(self, corruption: str, chosen: NDArray[np.int64]) -> list[Recording] | None:
         """The set with some demonstrations corrupted; None where the task does not know the corruption."""
@@ -184,7 +186,8 @@ def measurements(
             if recordings is None:
                 continue
             began = time.perf_counter(), time.process_time()
-            verdict = judge_recordings(recordings, task.target, AuditOptions())
+            looks = task.looks if corruption in ACTIONS else None
+            verdict = judge_recordings(recordings, task.target, AuditOptions(), looks=looks)
             row = measure(verdict, chosen, corruption)
             spent = {
                 "seconds": time.perf_counter() - began[0],
@@ -233,17 +236,18 @@ def main() -> None:
     parser.add_argument("--demos", type=int, default=100)
     parser.add_argument("--shares", type=float, nargs="+", default=SHARES)
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--target", default=TARGET, help="domain of the target demonstrations")
     parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
-    results = asked.folder / "audit.jsonl"
+    results = asked.folder / ("audit.jsonl" if asked.target == TARGET else f"audit-{asked.target}.jsonl")
     rows = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     if asked.table:
         print(table(rows))
         return
     done = {(row["task"], row["corruption"], row["share"]) for row in rows}
     for name in asked.tasks:
-        task = Task(name, asked.folder, asked.demos)
+        task = Task(name, asked.folder, asked.demos, asked.target)
         for row in measurements(task, list(asked.shares), asked.kinds, done):
             with results.open("a") as file:
                 file.write(json.dumps(row) + "\n")

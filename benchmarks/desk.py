@@ -3,7 +3,8 @@
 A dataset of 1,000 synthetic demonstrations and a small target are written to a temporary folder. Then the
 command is started as a user starts it, and its page is opened in headless Chromium. Times are from the
 command to the printed address, from there to the drawn grid, and to the last thumbnail in view; scrolling is
-the time between two frames of the browser while the grid runs from its first row to its last.
+the time between two frames of the browser while the grid runs from its first row to its last, and what the
+page's main thread uses of a processor for one, which hardly depends on what else the machine does.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ def write_dataset(path: Path, demos: int, seed: int = 0) -> None:
 
 
 @contextmanager
-def desk(folder: Path) -> Iterator[tuple[str, float]]:
-    """The command in a process of its own: the page's address, and the seconds until it was printed."""
+def desk(folder: Path) -> Iterator[tuple[str, float, float]]:
+    """The command in a process of its own: the page's address, the seconds until it was printed, and how much
+    of a processor they took.
+    """
     code = "from beacon.cli.main import entry; entry()"
     began = time.monotonic()
     process = subprocess.Popen(
@@ -71,7 +74,9 @@ def desk(folder: Path) -> Iterator[tuple[str, float]]:
     assert process.stdout is not None
     try:
         address = process.stdout.readline().split()[0]
-        yield address, time.monotonic() - began
+        seconds = time.monotonic() - began
+        used = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        yield address, seconds, sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
     finally:
         process.terminate()
         process.wait()
@@ -85,12 +90,14 @@ def measure(demos: int, screenshot: Path | None) -> dict[str, Any]:
         folder = Path(name)
         write_dataset(folder / "sim.hdf5", demos)
         write_dataset(folder / "real.hdf5", TARGETS, seed=1)
-        with desk(folder) as (address, started):
+        with desk(folder) as (address, started, used):
             drawn = browser.open(address)
             began = time.monotonic()
             browser.wait("[...document.querySelectorAll('.cell img')].every((shown) => shown.naturalWidth)")
             pictures = time.monotonic() - began
+            before = browser.busy()
             spans = sorted(browser.run(SCROLL))
+            busy = browser.busy() - before
             if screenshot is not None:
                 browser.press("Home")
                 browser.press("Enter")
@@ -104,12 +111,14 @@ def measure(demos: int, screenshot: Path | None) -> dict[str, Any]:
     return {
         "demonstrations": demos,
         "command_to_address_seconds": round(started, 2),
+        "command_to_address_processor_seconds": round(used, 2),
         "address_to_grid_seconds": round(drawn, 2),
         "thumbnails_in_view_seconds": round(pictures, 2),
         "open_seconds": round(started + drawn, 2),
         "frame_median_ms": round(statistics.median(spans), 1),
         "frame_95_percent_ms": round(spans[int(0.95 * len(spans))], 1),
         "frame_longest_ms": round(spans[-1], 1),
+        "main_thread_ms_a_frame": round(1000 * busy / len(spans), 2),
     }
 
 

@@ -231,7 +231,7 @@ def bench_step(folder: Path, repeats: int) -> dict[str, float]:
         "gathering": lambda: trainer.windows.gather(index),
         "denoiser": denoise,
         "optimiser": trainer.optimizer.step,
-        "moving_average": lambda: trainer.ema.update(policy, 1),
+        "moving_average": lambda: trainer.ema.update(1),
     }
     took = {name: _processor_seconds(part, repeats) for name, part in parts.items()}
     torch.set_num_threads(threads)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from beacon.audit.goals import GoalOptions, _beside_their_units, _passes, check_goals
+from beacon.audit.goals import GoalOptions, _beside_their_units, _States, check_goals
 from beacon.audit.recordings import Recording
 
 
@@ -45,13 +45,15 @@ def test_those_who_linger_go_where_the_others_go() -> None:
 
 
 def test_places_are_passed_in_order_at_any_pace() -> None:
-    places, weights = np.array([0.5, 1.0, 0.0]), np.ones(3)
-    straight, slow = recording(line(0, 1, 0)), recording(np.repeat(line(0, 1, 0), 3, axis=0))
+    ways = (line(0, 1, 0), np.repeat(line(0, 1, 0), 3, axis=0), line(1, 0), line(0, 1))
+    places, weights = np.tile([0.5, 1.0, 0.0], (len(ways), 1)), np.ones((len(ways), 3))
 
-    assert _passes(straight, places, weights) == pytest.approx(0, abs=1e-6)
-    assert _passes(slow, places, weights) == pytest.approx(0, abs=1e-6)
-    assert _passes(recording(line(1, 0)), places, weights) > 0.3  # never at 1 after 0.5
-    assert _passes(recording(line(0, 1)), places, weights) == pytest.approx(1.0)  # ends elsewhere
+    straight, slow, never, elsewhere = _States([recording(way) for way in ways]).passes(places, weights)
+
+    assert straight == pytest.approx(0, abs=1e-6)
+    assert slow == pytest.approx(0, abs=1e-6)
+    assert never > 0.3  # at 1 after 0.5
+    assert elsewhere == pytest.approx(1.0)  # where it ends
 
 
 def test_what_errs_more_where_it_can_tell_less_is_measured_beside_that() -> None:

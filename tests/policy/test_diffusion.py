@@ -13,7 +13,14 @@ import torch
 from policy_inputs import random_batch
 
 from beacon.errors import UserError
-from beacon.policy import PRESETS, DiffusionPolicy, ModelEma, ObservationSpec, PolicyConfig
+from beacon.policy import (
+    PRESETS,
+    DiffusionPolicy,
+    FlatParameters,
+    ModelEma,
+    ObservationSpec,
+    PolicyConfig,
+)
 from beacon.policy.noise import ddim_updates, draw_timesteps, make_scheduler
 
 
@@ -231,14 +238,15 @@ def test_a_copy_and_float_losses_under_bfloat16(spec: ObservationSpec, config: P
 
 def test_ema_follows_its_formula(spec: ObservationSpec, config: PolicyConfig) -> None:
     policy = DiffusionPolicy(spec, config)
-    ema = ModelEma(policy)
+    parameters = FlatParameters(policy)
+    ema = ModelEma(parameters)
     expected = {name: p.detach().double().clone() for name, p in policy.named_parameters()}
     g = seeded(0)
     for step in range(5):
         with torch.no_grad():
             for p in policy.parameters():
                 p.add_(torch.randn(p.shape, generator=g), alpha=0.1)
-        ema.update(policy, step)
+        ema.update(step)
         decay = min(max(1 - (1 + step) ** -0.75, 0), 0.9999)
         for name, p in policy.named_parameters():
             expected[name] = decay * expected[name] + (1 - decay) * p.detach().double()
@@ -249,14 +257,14 @@ def test_ema_follows_its_formula(spec: ObservationSpec, config: PolicyConfig) ->
     assert ema.decay(10**9) == 0.9999
 
     own = {name: p.detach().clone() for name, p in policy.named_parameters()}
-    with ema.applied(policy):
+    with ema.applied():
         assert all(torch.equal(p, ema.state_dict()[n]) for n, p in policy.named_parameters())
     assert all(torch.equal(p, own[n]) for n, p in policy.named_parameters())
 
-    second = ModelEma(policy)
+    second = ModelEma(parameters)
     second.load_state_dict(ema.state_dict())
-    ema.update(policy, 9)
-    second.update(policy, 9)
+    ema.update(9)
+    second.update(9)
     assert all(torch.equal(ema.state_dict()[n], a) for n, a in second.state_dict().items())
     with pytest.raises(UserError, match="other parameters"):
         second.load_state_dict({})

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from beacon.errors import RunError, UserError
 from beacon.policy import (
     DiffusionPolicy,
+    FlatParameters,
     ModelEma,
     ObservationSpec,
     PolicyConfig,
@@ -45,7 +46,7 @@ def saved(
 ) -> tuple[Path, DiffusionPolicy, ModelEma]:
     """A run folder with one checkpoint, whose raw and averaged weights differ."""
     policy = DiffusionPolicy(spec, config, seed=1)
-    ema = ModelEma(DiffusionPolicy(spec, config, seed=2))
+    ema = ModelEma(FlatParameters(DiffusionPolicy(spec, config, seed=2)))
     save(tmp_path / "run" / "checkpoints" / "100", policy, ema)
     (tmp_path / "run" / "checkpoints" / "last").symlink_to("100")
     return tmp_path / "run", policy, ema
@@ -332,7 +333,11 @@ def test_saved_files_have_the_mode_that_umask_says(
     for mask, mode in [(0o022, 0o644), (0o007, 0o660)]:
         previous = os.umask(mask)
         try:
-            save(tmp_path / str(mask), DiffusionPolicy(spec, config), ModelEma(DiffusionPolicy(spec, config)))
+            save(
+                tmp_path / str(mask),
+                DiffusionPolicy(spec, config),
+                ModelEma(FlatParameters(DiffusionPolicy(spec, config))),
+            )
         finally:
             os.umask(previous)
         for file in (tmp_path / str(mask)).iterdir():

@@ -136,6 +136,14 @@ class Browser:
             raise AssertionError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
+    def busy(self) -> float:
+        """Seconds of a processor that the page's main thread has used since this was asked first."""
+        self._call("Performance.enable", timeDomain="threadTicks")
+        metrics = {
+            each["name"]: float(each["value"]) for each in self._call("Performance.getMetrics")["metrics"]
+        }
+        return metrics["TaskDuration"]
+
     def wait(self, condition: str, patience: float = PATIENCE) -> None:
         until = time.monotonic() + patience
         while not self.run(f"Boolean({condition})"):

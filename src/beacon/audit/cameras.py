@@ -55,6 +55,8 @@ def check_cameras(
     calibrated = calibrate(measure, count, options.calibration, start=part, is_whole=part is not None)
     other = calibrated.combined < SUSPICIOUS
     if _is_second_camera(other, calibrated, measure, options):
+        if part is not None:
+            other = ~part  # as it was cut off, without the tail of the first part
         right = right_camera(recordings, target, ~other, other, options)
         if right is None:
             return CheckResult.silent(
@@ -62,7 +64,8 @@ def check_cameras(
                 f"two cameras have taken this set ({(~other).sum()} and {other.sum()} demonstrations), and "
                 "the target does not tell which is right",
             )
-        calibrated = calibrate(measure, count, options.calibration, start=right, is_whole=True)
+        fits = measure(right)[:, 0] < measure(~right)[:, 0]  # the right camera better than the other one
+        calibrated = calibrate(measure, count, options.calibration, start=right, is_whole=True, may_join=fits)
     misfits = np.exp(calibrated.statistics[:, 0])
     usual = float(np.median(misfits[calibrated.members]))
 
@@ -131,28 +134,48 @@ def right_camera(
     """Which of two parts of a set sees the robot move as the target's camera does; None: neither, or both.
 
     A model of either part predicts how the target's pictures change within a demonstration. What is the same
-    in all of its frames, such as another table, does not count.
+    in all of its frames, such as another table, does not count. Beside another table the robot may be the
+    darker one, so where neither part predicts how pictures change, where they change is asked.
     """
-    from scipy.stats import ttest_1samp
-
     if len(target) < 3 or target[0].pictures.shape[1] != recordings[0].pictures.shape[1]:
         return None
     demo, state, pictures = _frames([*recordings, *target], options)
     own = demo < len(recordings)
-    pictures[own] -= pictures[own].mean(axis=0)
-    pictures[~own] -= pictures[~own].mean(axis=0)
-    views = principal_components(pictures, COMPONENTS)
-    misfits = []
-    for part in (first, second):
-        usable = np.concatenate([part, np.zeros(len(target), np.bool_)])[demo]
-        residuals, units = cross_fitted_residuals(state, views, demo, usable=usable, ridge=RIDGE)
-        misfits.append(_within(residuals[~own] * units[~own], demo[~own]))
-    varies = _within(views[~own], demo[~own])
-    better = int(misfits[1].sum() < misfits[0].sum())
-    ratios = np.log((misfits[1 - better] + 1e-9) / (misfits[better] + 1e-9))
-    is_alike = misfits[better].sum() < varies.sum()
-    is_certain = ttest_1samp(ratios, 0.0, alternative="greater").pvalue < CERTAIN_CAMERA
-    return (first, second)[better] if is_alike and is_certain else None
+    changes = pictures.copy()
+    changes[own] -= pictures[own].mean(axis=0)
+    changes[~own] -= pictures[~own].mean(axis=0)
+    for looks in (changes, _where_it_moves(pictures, demo)):
+        views = principal_components(looks, COMPONENTS)
+        misfits = []
+        for part in (first, second):
+            usable = np.concatenate([part, np.zeros(len(target), np.bool_)])[demo]
+            residuals, units = cross_fitted_residuals(state, views, demo, usable=usable, ridge=RIDGE)
+            misfits.append(_within(residuals[~own] * units[~own], demo[~own]))
+        better = int(misfits[1].sum() < misfits[0].sum())
+        if misfits[better].sum() < _within(views[~own], demo[~own]).sum():
+            is_certain = _is_less(misfits[better], misfits[1 - better])
+            return (first, second)[better] if is_certain else None
+    return None
+
+
+def _is_less(values: Vector, others: Vector) -> bool:
+    """Whether values are smaller than others, pair by pair, beyond chance."""
+    from scipy.stats import ttest_1samp
+
+    ratios = np.log((others + 1e-9) / (values + 1e-9))
+    return bool(ttest_1samp(ratios, 0.0, alternative="greater").pvalue < CERTAIN_CAMERA)
+
+
+def _where_it_moves(pictures: Matrix, demo: Demos) -> Matrix:
+    """Of every frame the share of each value in how far it is from the usual ones of its demonstration.
+
+    Their square roots, so that the distance of two frames is Hellinger's.
+    """
+    moves = np.empty_like(pictures)
+    for number in np.unique(demo):
+        frames = pictures[demo == number]
+        moves[demo == number] = np.abs(frames - np.median(frames, axis=0))
+    return np.asarray(np.sqrt(moves / (moves.sum(axis=1, keepdims=True) + 1e-9)))
 
 
 def _within(values: Matrix, demo: Demos) -> Vector:

@@ -16,11 +16,17 @@ STILL_UNUSUAL = 0.001  # p-value of a misfit that a change does not explain
 # Misfits, in units of the usual one, between which a change explains one, however much it helps others.
 CERTAIN_BEFORE, CERTAIN_AFTER = 2.0, 1.2
 EXPLAINED = 0.02  # share in the misfit above which an action dimension is explained by motion
-# What is measured of every demonstration: its misfit, and what each change would make of it.
+# What is measured of every demonstration: its misfit and the roughness of it, the shift in time that fits
+# best, the least slope of recorded over needed actions, and what each change would make of the misfit.
 CHANGES: tuple[RepairKind, ...] = ("lag", "sign", "permutation", "offset", "scale")
-# Below these nothing is unusual: actions that fit better as they are; an offset that removes less than a
-# fifth of the misfit, which any fitted offset makes smaller; factors between 0.8 and 1.25.
-LEAST = np.array([-np.inf, -np.inf, 0.0, 0.0, 0.0, -np.log(0.8), np.log(1.25)])
+SHIFT, SLOPE = 2, 3  # of the statistics
+LOCATED: tuple[tuple[RepairKind, int], ...] = (("lag", SHIFT), ("sign", SLOPE), ("scale", SLOPE))
+TWO_SIDED = (SHIFT, 2 + len(CHANGES))  # the shift, and the factor of the actions
+# Below these nothing is unusual: a shift that rounds to one step, as where states are read before actions or
+# after; actions that fit better as they are; an offset that removes less than a fifth of the misfit, as any
+# fitted offset does; factors between 0.8 and 1.25; slopes, which are negated, above a half: sound
+# ones have that where the robot moves as much as the noise.
+LEAST = np.array([-np.inf, -np.inf, 1.5, -0.5, 0.0, 0.0, 0.0, -np.log(0.8), np.log(1.25)])
 
 
 class Changes:
@@ -38,8 +44,9 @@ class Changes:
         self.recorded = actions[: len(predicted)]
         self.before = model.misfit(self.recorded, predicted)
         self.explained = np.flatnonzero(model.share > EXPLAINED)
-        self.lag, self.after_lag = self._best_lag(largest_lag)
+        self.lag, self.after_lag, self.shift = self._best_lag(largest_lag)
         self.signs, self.after_signs = self._best_signs()
+        self.slope = float(np.min(self._slopes()[self.explained]))
         self.order, self.after_order = self._best_order()
         everywhere = model.share > EXPLAINED
         self.offset = np.where(everywhere, (self.recorded - predicted).mean(axis=0), 0.0)
@@ -48,17 +55,21 @@ class Changes:
         self.scale, self.after_scale = self._best_scale()
 
     def statistics(self) -> Vector:
-        """Logarithms of the misfit and of its roughness, then of how much each of `CHANGES` makes it smaller.
+        """Logarithms of the misfit and of its roughness, the shift, the least slope, then
+        logarithms of how much each of `CHANGES` makes the misfit smaller.
 
         A robot that touches something misfits for a while, and smoothly; noise is rough. The changes'
         gains hardly depend on how well a demonstration fits at all, which differs between sound ones.
-        Any factor makes a misfit smaller than it was, so of the last the factor itself is measured.
+        Where a robot follows slowly, or hardly moves along an axis, they are small; where the misfit is
+        least, and whether actions point where the robot goes, is known better. Any factor makes a misfit
+        smaller than it was, so of the last the factor itself is measured.
         """
         before = np.log(self.before + 1e-12)
         after = (self.after_lag, self.after_signs, self.after_order, self.after_offset)
         gains = [before - np.log(misfit + 1e-12) for misfit in after]
         rough = self.model.misfit(np.diff(self.recorded, axis=0), np.diff(self.predicted, axis=0))
-        return np.array([before, np.log(rough + 1e-12), *gains, np.log(self.factor)])
+        located = (self.shift, -self.slope)
+        return np.array([before, np.log(rough + 1e-12), *located, *gains, np.log(self.factor)])
 
     def repair(self, kind: RepairKind, usual: float) -> Repair:
         """The change of a kind, with the misfits in units of the usual one."""
@@ -73,16 +84,29 @@ class Changes:
             return Repair("offset", before, self.after_offset / usual, offset=tuple(self.offset.tolist()))
         return Repair("scale", before, self.after_scale / usual, scale=tuple(self.scale.tolist()))
 
-    def _best_lag(self, largest: int) -> tuple[int, float]:
-        best, least, steps = 0, np.inf, len(self.predicted)
+    def _best_lag(self, largest: int) -> tuple[int, float, float]:
+        """The best one but none, the misfit that it leaves, and the shift that fits best, maybe none, in
+        fractions of a step.
+        """
+        steps, misfits = len(self.predicted), {0: self.before}
         for lag in range(-largest, largest + 1):
             first, last = max(0, -lag), min(steps, len(self.actions) - lag)
             if lag == 0 or last - first < max(8, steps // 2):
                 continue
-            misfit = self.model.misfit(self.actions[first + lag : last + lag], self.predicted[first:last])
-            if misfit < least:
-                best, least = lag, misfit
-        return (best, least) if best else (0, self.before)
+            misfits[lag] = self.model.misfit(
+                self.actions[first + lag : last + lag], self.predicted[first:last]
+            )
+        best = min((lag for lag in misfits if lag), key=lambda lag: misfits[lag], default=0)
+        nearest = min(misfits, key=lambda lag: misfits[lag])
+        return best, misfits[best], nearest + _vertex(*(misfits.get(nearest + by) for by in (-1, 0, 1)))
+
+    def _slopes(self) -> Vector:
+        """Of recorded over predicted actions, (A,): 1 for sound ones, -1 for mirrored ones, 0 where the robot
+        moves less along a dimension than the noise.
+        """
+        recorded, predicted = self.recorded - self.model.mean, self.predicted - self.model.mean
+        noise = len(predicted) * self.model.noise**2
+        return np.asarray((recorded * predicted).sum(axis=0) / ((predicted**2).sum(axis=0) + noise + 1e-12))
 
     def _best_signs(self) -> tuple[NDArray[np.int64], float]:
         """Each dimension by itself, and all whose recorded and predicted actions point apart."""
@@ -145,11 +169,10 @@ def diagnose(demo: int, changes: Changes, p_values: Vector, null: Null, usual: f
         null: statistics of sound demonstrations; what a change leaves must be usual among their misfits.
         usual: misfit of sound demonstrations.
     """
-    repairs = [
-        changes.repair(kind, usual)
-        for kind, p in zip(CHANGES, p_values[-len(CHANGES) :].tolist(), strict=True)
-        if p < SUSPICIOUS
-    ]
+    of_changes: dict[RepairKind, float] = dict(zip(CHANGES, p_values[-len(CHANGES) :].tolist(), strict=True))
+    for kind, located in LOCATED:
+        of_changes[kind] = min(of_changes[kind], float(p_values[located]))
+    repairs = [changes.repair(kind, usual) for kind, p in of_changes.items() if p < SUSPICIOUS]
     left = null.first_p_values(np.log([repair.residual_after * usual + 1e-12 for repair in repairs]))
     repairs = [
         repair
@@ -168,6 +191,14 @@ def diagnose(demo: int, changes: Changes, p_values: Vector, null: Null, usual: f
         return Evidence(DYNAMICS, "actions", demo, before, p, text)
     text = f"{_words(best)} (residual {before:.1f} × usual, {best.residual_after:.1f} × after correcting it)"
     return Evidence(DYNAMICS, best.kind, demo, before, p, text, repair=best)
+
+
+def _vertex(before: float | None, least: float | None, after: float | None) -> float:
+    """Where the parabola through three squared misfits is least, in steps from the middle one."""
+    if before is None or least is None or after is None:
+        return 0.0
+    bend = before**2 - 2 * least**2 + after**2
+    return 0.5 * (before**2 - after**2) / bend if bend > 0 else 0.0
 
 
 def _removed(repair: Repair) -> float:

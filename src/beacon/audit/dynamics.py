@@ -12,14 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from beacon.audit.calibration import Members, Null, calibrate
-from beacon.audit.diagnosis import CHANGES, LEAST, Changes, diagnose
+from beacon.audit.diagnosis import CHANGES, LEAST, SHIFT, SLOPE, TWO_SIDED, Changes, diagnose
 from beacon.audit.dynamics_model import DynamicsModel, DynamicsOptions, beside, fit_model, follow_slowly
 from beacon.audit.evidence import SUSPICIOUS, CheckResult, Matrix
 from beacon.audit.recordings import Recording
 
-TWO_SIDED = (1 + len(CHANGES),)  # of the statistics: the factor of the actions
 # Misfit and roughness differ between sound demonstrations as they do between the target's.
-LEVELS = np.arange(2 + len(CHANGES)) < 2
+LOCATED = [SHIFT, SLOPE]
+LEVELS = np.arange(len(LEAST)) < 2
 
 
 def check_dynamics(
@@ -55,7 +55,9 @@ def check_dynamics(
         remark = f"actions move this robot otherwise than the target's (misfit {best:.1f} × the target's own)"
     if len(recordings) < options.enough or _is_wrong_as_a_whole(by_target, usual, best, options):
         return _result(by_target, unusual, yardstick, usual, remark)
-    own = _OwnYardstick(recordings, options)
+    # The target's model has not seen the set, so what is wrong in most of it does not become usual.
+    located = _statistics(by_target)[:, LOCATED] if remark is None else None
+    own = _OwnYardstick(recordings, options, located)
     try:
         calibrated = calibrate(
             own.measure,
@@ -110,10 +112,16 @@ class _CannotTell(Exception):
 
 
 class _OwnYardstick:
-    """Measures a set by a model of its own sound part."""
+    """Measures a set by a model of its own sound part.
 
-    def __init__(self, recordings: list[Recording], options: DynamicsOptions) -> None:
-        self._recordings, self._options = recordings, options
+    Args:
+        recordings: of the set.
+        options: of the check.
+        located: (demos, 2) shifts in time and slopes by the target's model; None: by the set's.
+    """
+
+    def __init__(self, recordings: list[Recording], options: DynamicsOptions, located: Matrix | None) -> None:
+        self._recordings, self._options, self._located = recordings, options, located
         self.changes: list[Changes] = []
 
     def measure(self, members: Members) -> Matrix:
@@ -127,7 +135,10 @@ class _OwnYardstick:
             _changes(r, own[n] if n in own else beside(r, model)[1], model, self._options)
             for n, r in enumerate(self._recordings)
         ]
-        return _statistics(self.changes)
+        statistics = _statistics(self.changes)
+        if self._located is not None:
+            statistics[:, LOCATED] = self._located
+        return statistics
 
 
 def _least_unusual(p_values: Matrix, options: DynamicsOptions) -> Members:

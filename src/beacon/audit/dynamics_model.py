@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -56,7 +57,12 @@ class DynamicsModel:
         """Root mean square over steps and dimensions, in units of the noise."""
         if not len(actions):
             return 1.0
-        return float(np.sqrt(np.mean(((actions - predicted) / self.noise) ** 2 @ self.share)))
+        return float(np.sqrt((np.square(actions - predicted) @ self._weights).sum() / len(actions)))
+
+    @cached_property
+    def _weights(self) -> Vector:
+        """Of squared differences in the misfit, (A,)."""
+        return self.share / self.noise**2
 
 
 def motion_features(recording: Recording, lags: int) -> Matrix:

@@ -18,6 +18,7 @@ from beacon.audit.recordings import Recording, speed
 from beacon.audit.regression import Matrix, cross_fitted_residuals, principal_components
 
 CHECK = "goals"
+ABREAST = 32  # demonstrations that are compared with their places at once
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,11 @@ def check_goals(recordings: list[Recording], options: GoalOptions) -> CheckResul
         )
     features = _beginnings(recordings, options)
     ways = np.stack([_by_path(recording, options.moments) for recording in recordings])
-    misfits = np.ones(count)
+    states, misfits = _States(recordings), np.ones(count)
 
     def measure(members: Members) -> Matrix:
         nonlocal misfits
-        misfits, units = _misfits(recordings, features, members, options, ways)
+        misfits, units = _misfits(states, features, members, options, ways)
         return _beside_their_units(np.log(misfits + 1e-9), np.log(units), members)[:, None]
 
     try:
@@ -87,7 +88,7 @@ class _NothingExplained(Exception):
 
 
 def _misfits(
-    recordings: list[Recording], features: Matrix, members: Members, options: GoalOptions, ways: Matrix
+    states: _States, features: Matrix, members: Members, options: GoalOptions, ways: Matrix
 ) -> tuple[Vector, Vector]:
     """How far every demonstration passes from where the others' pictures say, and how well these can tell,
     (demos,) each.
@@ -106,11 +107,10 @@ def _misfits(
         raise _NothingExplained
     predicted = centre + (scaled - residuals * scale) * spread
     # What hardly varies, such as a gripper that is closed in all, must not count for much.
-    least = options.least_distance * np.concatenate([r.state for r in recordings]).std(axis=0)
+    least = options.least_distance * states.spread
     least = np.maximum(np.tile(least, len(options.moments)), 1e-9)
     weights = np.sqrt(explained / explained.sum()) / (np.maximum(spread * usual, least) * scale)
-    passes = [_passes(*rows) for rows in zip(recordings, predicted, weights, strict=True)]
-    return np.array(passes), scale[:, 0]
+    return states.passes(predicted, weights), scale[:, 0]
 
 
 def _beside_their_units(misfits: Vector, units: Vector, members: Members) -> Vector:
@@ -125,23 +125,39 @@ def _beside_their_units(misfits: Vector, units: Vector, members: Members) -> Vec
     return np.asarray(misfits - max(slope, 0.0) * centred)
 
 
-def _passes(recording: Recording, predicted: Vector, weights: Vector) -> float:
-    """How far a demonstration stays from places that it should pass one after the other, at any pace, and
-    from the one where it should end.
+class _States:
+    """States of demonstrations, some of about the same length side by side; short ones stand at the end."""
 
-    Args:
-        recording: of T steps.
-        predicted: (K · D,) states.
-        weights: (K · D,) of the differences.
-    """
-    states = recording.state.astype(np.float64)
-    places = predicted.reshape(-1, states.shape[1])
-    weights = weights.reshape(places.shape)
-    best = np.zeros(len(states))  # least cost of the places so far, the last one passed at a step or before
-    for place, weight in zip(places[:-1], weights[:-1], strict=True):
-        best = np.minimum.accumulate(best + (((states - place) * weight) ** 2).sum(axis=1))
-    end = (((states[-1] - places[-1]) * weights[-1]) ** 2).sum()
-    return float(np.sqrt(best[-1] + end))
+    def __init__(self, recordings: list[Recording]) -> None:
+        self.spread = np.concatenate([r.state for r in recordings]).std(axis=0)  # of each dimension
+        lengths = np.array([len(r.state) for r in recordings])
+        order = np.argsort(lengths, kind="stable")
+        self._parts = []  # numbers of demonstrations, and their states (demos, steps, D)
+        for chosen in np.split(order, range(ABREAST, len(order), ABREAST)):
+            steps = np.minimum(np.arange(lengths[chosen].max()), lengths[chosen, None] - 1)
+            states = [recordings[n].state[row] for n, row in zip(chosen.tolist(), steps, strict=True)]
+            self._parts.append((chosen, np.stack(states)))
+
+    def passes(self, predicted: Matrix, weights: Matrix) -> Vector:
+        """How far demonstrations stay from places that they should pass one after the other, at any pace,
+        and from the one where they should end, (demos,).
+
+        Args:
+            predicted: (demos, K · D) states.
+            weights: (demos, K · D) of the differences.
+        """
+        passes = np.empty(len(predicted))
+        for chosen, states in self._parts:
+            count, steps, dimensions = states.shape
+            places = predicted[chosen].reshape(count, -1, 1, dimensions)
+            weight = weights[chosen].reshape(places.shape)
+            best = np.zeros((count, steps))  # least cost of the places so far, the last one passed by a step
+            for number in range(places.shape[1] - 1):
+                far = ((states - places[:, number]) * weight[:, number]) ** 2
+                best = np.minimum.accumulate(best + far.sum(axis=2), axis=1)
+            end = ((states[:, -1] - places[:, -1, 0]) * weight[:, -1, 0]) ** 2
+            passes[chosen] = np.sqrt(best[:, -1] + end.sum(axis=1))
+        return passes
 
 
 def explained_ways(recordings: list[Recording], options: GoalOptions) -> Vector:

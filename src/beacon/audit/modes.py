@@ -9,8 +9,10 @@ where two normal distributions describe the misfits best, the better part is fit
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from beacon.audit.calibration import CalibrationOptions, Members, best_members
 from beacon.audit.evidence import Matrix, Vector
@@ -83,26 +85,33 @@ def _cut(values: Vector, fewest: int, smallest: int, least_spread: float) -> tup
         least_spread: smallest standard deviation that is believed.
     """
     ordered, count = np.sort(values), len(values)
-    one = _log_likelihood(ordered, count, least_spread)
-    gains = {
-        size: _log_likelihood(ordered[:size], count, least_spread)
-        + _log_likelihood(ordered[size:], count, least_spread)
-        - one
-        for size in range(fewest, count - smallest + 1)
-    }
-    size = max(gains, key=lambda size: gains[size])
-    lower, upper = ordered[:size], ordered[size:]
-    spread = np.sqrt(0.5 * (_spread(lower, least_spread) ** 2 + _spread(upper, least_spread) ** 2))
-    is_apart = gains[size] > GAIN * count and upper.mean() - lower.mean() > APART * spread
-    return (gains[size] if is_apart else 0.0), float(lower[-1])
+    sizes = np.arange(fewest, count - smallest + 1)
+    centred = ordered - ordered.mean()
+    sums, squares = np.cumsum(centred), np.cumsum(centred**2)
+    below = _heap(sizes, sums[sizes - 1], squares[sizes - 1], count, least_spread)
+    above = _heap(
+        count - sizes, sums[-1] - sums[sizes - 1], squares[-1] - squares[sizes - 1], count, least_spread
+    )
+    one = _heap(np.array([count]), sums[-1:], squares[-1:], count, least_spread)
+    gains = below.log_likelihood + above.log_likelihood - one.log_likelihood
+    best = int(gains.argmax())
+    spread = np.sqrt(0.5 * (below.spread[best] ** 2 + above.spread[best] ** 2))
+    is_apart = gains[best] > GAIN * count and above.mean[best] - below.mean[best] > APART * spread
+    return (float(gains[best]) if is_apart else 0.0), float(ordered[sizes[best] - 1])
 
 
-def _log_likelihood(values: Vector, count: int, least_spread: float) -> float:
-    """Of a heap with its share of all, by a normal distribution; without constants."""
-    spread = _spread(values, least_spread)
-    share = len(values) / count
-    return float(len(values) * (np.log(share / spread) - 0.5 * (values.std() / spread) ** 2))
+class _Heap(NamedTuple):
+    """Normal distributions of parts of a sample, each with its share of all; without constants."""
+
+    mean: Vector
+    spread: Vector
+    log_likelihood: Vector
 
 
-def _spread(values: Vector, least_spread: float) -> float:
-    return max(float(values.std()), least_spread)
+def _heap(sizes: NDArray[np.int64], sums: Vector, squares: Vector, count: int, least_spread: float) -> _Heap:
+    """Of parts with these sizes, sums and sums of squares, of a sample of so many."""
+    mean = sums / sizes
+    deviation = np.sqrt(np.maximum(squares / sizes - mean**2, 0.0))
+    spread = np.maximum(deviation, least_spread)
+    likelihood = sizes * (np.log(sizes / count / spread) - 0.5 * (deviation / spread) ** 2)
+    return _Heap(mean, spread, likelihood)

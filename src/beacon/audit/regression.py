@@ -34,6 +34,8 @@ def cross_fitted_residuals(
         largest: rows that a model is fitted on, drawn at random where there are more; so time grows with N
             alone.
     """
+    from scipy.linalg import solve_triangular
+
     rng = np.random.default_rng(0)
     some = features[rng.permutation(len(features))[:500]]
     width = float(np.median(_squared_distances(some, some))) + 1e-12
@@ -50,12 +52,15 @@ def cross_fitted_residuals(
         train = np.sort(rng.permutation(train)[:largest])
         mean = answers[train].mean(axis=0)
         gram = np.exp(-_squared_distances(features[train], features[train]) / width)
-        noisy = gram + ridge * np.eye(len(train))
-        weights = np.linalg.solve(noisy, answers[train] - mean)
+        gram[np.diag_indices_from(gram)] += ridge
+        # With gram = L Lᵀ, both the prediction and its variance need no more than L⁻¹ of two matrices.
+        root = np.linalg.cholesky(gram)
         kernel = np.exp(-_squared_distances(features[test], features[train]) / width)
-        variance = 1 - np.einsum("nm,mn->n", kernel, np.linalg.solve(noisy, kernel.T)) + ridge
+        whitened = solve_triangular(root, kernel.T, lower=True, check_finite=False)
+        known = solve_triangular(root, answers[train] - mean, lower=True, check_finite=False)
+        variance = 1 - (whitened**2).sum(axis=0) + ridge
         units[test] = np.sqrt(np.maximum(variance, ridge))[:, None]
-        residuals[test] = (answers[test] - mean - kernel @ weights) / units[test]
+        residuals[test] = (answers[test] - mean - whitened.T @ known) / units[test]
     return residuals, units
 
 

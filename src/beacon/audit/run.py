@@ -14,7 +14,7 @@ from beacon.audit.diagnosis import DYNAMICS
 from beacon.audit.distance import SetDistance, measure_distance
 from beacon.audit.dynamics import check_dynamics
 from beacon.audit.dynamics_model import DynamicsOptions
-from beacon.audit.evidence import SUSPICIOUS, Evidence, Vector, benjamini_hochberg
+from beacon.audit.evidence import SUSPICIOUS, CheckResult, Evidence, Vector, benjamini_hochberg
 from beacon.audit.goals import GoalOptions, check_goals
 from beacon.audit.habits import HabitOptions, check_habits
 from beacon.audit.look_alikes import LookAlikeOptions, check_look_alikes
@@ -185,6 +185,24 @@ def _refuse_too_little(sources: Sequence[EpisodeSet], target: EpisodeSet) -> Non
             )
 
 
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """What does not depend on actions: the same for sets that differ in nothing else."""
+
+    goals: CheckResult
+    cameras: CheckResult
+    distance: SetDistance
+
+
+def look_at(recordings: list[Recording], target: list[Recording], options: AuditOptions) -> Looks:
+    """What pictures and states say of a set."""
+    return Looks(
+        check_goals(recordings, options.goals),
+        check_cameras(recordings, target, options.pictures),
+        measure_distance(recordings, target),
+    )
+
+
 def judge_recordings(
     recordings: list[Recording],
     target: list[Recording],
@@ -193,6 +211,7 @@ def judge_recordings(
     name: str = "",
     path: str = "",
     rate: float = DEFAULT_RATE,
+    looks: Looks | None = None,
 ) -> SetVerdict:
     """Judge the demonstrations of one set.
 
@@ -203,13 +222,15 @@ def judge_recordings(
         name: of the set.
         path: of the set.
         rate: control steps a second.
+        looks: what `look_at` says of the set; None: look now.
     """
+    looks = looks or look_at(recordings, target, options)
     dynamics = check_dynamics(recordings, target, options.dynamics)
     checks = [
         dynamics,
-        check_goals(recordings, options.goals),
+        looks.goals,
         check_look_alikes(recordings, target, options.look_alikes, dynamics.p_values < SUSPICIOUS),
-        check_cameras(recordings, target, options.pictures),
+        looks.cameras,
     ]
     single = [
         *check_frames(recordings, target, options.pictures),
@@ -232,8 +253,7 @@ def judge_recordings(
         for number, recording in enumerate(recordings)
     )
     remarks = [check.remark for check in checks if check.remark]
-    distance = measure_distance(recordings, target)
-    return SetVerdict(name, path, demos, tuple(remarks), distance)
+    return SetVerdict(name, path, demos, tuple(remarks), looks.distance)
 
 
 def _smallest(evidence: Sequence[Evidence], demos: int) -> Vector:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from beacon.policy.diffusion import DiffusionPolicy
     from beacon.policy.ema import ModelEma
     from beacon.policy.encoder import Encoding
+    from beacon.policy.flat import FlatParameters
     from beacon.policy.presets import PRESETS
     from beacon.policy.resnet import load_resnet_weights
     from beacon.policy.trained import TrainedPolicy
@@ -24,6 +25,7 @@ __all__ = [
     "DomainLabel",
     "EncoderConfig",
     "Encoding",
+    "FlatParameters",
     "ModelEma",
     "ObservationSpec",
     "PolicyConfig",
@@ -40,6 +42,7 @@ _HOMES = {
     "DomainLabel": "config",
     "EncoderConfig": "config",
     "Encoding": "encoder",
+    "FlatParameters": "flat",
     "ModelEma": "ema",
     "ObservationSpec": "config",
     "PolicyConfig": "config",

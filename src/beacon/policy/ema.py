@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from beacon.errors import UserError
+from beacon.policy.flat import FlatParameters
 
 
 class ModelEma:
@@ -18,23 +19,28 @@ class ModelEma:
     """
 
     def __init__(
-        self, model: nn.Module, *, power: float = 0.75, min_decay: float = 0.0, max_decay: float = 0.9999
+        self,
+        parameters: FlatParameters,
+        *,
+        power: float = 0.75,
+        min_decay: float = 0.0,
+        max_decay: float = 0.9999,
     ) -> None:
         if not 0 <= min_decay <= max_decay <= 1 or power < 0:
             raise UserError(f"EMA: 0 <= min_decay={min_decay} <= max_decay={max_decay} <= 1 and power >= 0")
         self.power, self.min_decay, self.max_decay = power, min_decay, max_decay
-        # clone keeps each parameter's memory layout, which the update below is quick for.
-        self._averages = {name: p.detach().clone() for name, p in model.named_parameters()}
+        self._parameters = parameters
+        self._vector = parameters.values.detach().clone()
+        self._averages = parameters.views(self._vector)
 
     def decay(self, step: int) -> float:
         """The decay beta after ``step`` earlier updates."""
         return float(min(max(1 - (1 + step) ** -self.power, self.min_decay), self.max_decay))
 
     @torch.no_grad()
-    def update(self, model: nn.Module, step: int) -> None:
+    def update(self, step: int) -> None:
         """Move towards the model's parameters; ``step`` counts the gradient steps before this one, from 0."""
-        parameters = [p.detach() for _, p in model.named_parameters()]
-        torch._foreach_lerp_(list(self._averages.values()), parameters, 1 - self.decay(step))
+        self._vector.lerp_(self._parameters.values.detach(), 1 - self.decay(step))
 
     def state_dict(self) -> dict[str, Tensor]:
         """The averages by parameter name: the weights of a policy, not copies."""
@@ -55,13 +61,12 @@ class ModelEma:
             parameter.copy_(self._averages[name])
 
     @contextmanager
-    def applied(self, model: nn.Module) -> Iterator[None]:
+    def applied(self) -> Iterator[None]:
         """Inside the ``with`` block the model has the averages, after it its own parameters, bit for bit."""
-        own = [p.detach().clone() for p in model.parameters()]
-        self.copy_to(model)
+        values = self._parameters.values.detach()
+        own = values.clone()
+        values.copy_(self._vector)
         try:
             yield
         finally:
-            with torch.no_grad():
-                for parameter, value in zip(model.parameters(), own, strict=True):
-                    parameter.copy_(value)
+            values.copy_(own)

@@ -2,7 +2,8 @@
 
 ``Conv1d`` over chunks of 4 to 16 actions reaches a third to a half of a CPU's matrix-multiplication rate.
 With channels last, the windows of a convolution are contiguous rows of memory: gathering them is a plain
-copy, and the convolution is one matrix product that runs at 80 to 95% of that rate.
+copy, and the convolution is one matrix product that runs at 80 to 95% of that rate. With AVX512 a convolution
+over images of one row, channels last, is quicker still, unless it is so small that calling it costs more.
 """
 
 from __future__ import annotations
@@ -72,6 +73,20 @@ def _as_matrix_product(x: Tensor) -> bool:
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
+def _as_image(x: Tensor, weight: Tensor, stride: int) -> bool:
+    """Whether a convolution over images of one row is quicker than a matrix product.
+
+    It takes 0.6 to 0.9 times as long from a million multiplications on; with strides, and without AVX512, up
+    to 1.3 times.
+    """
+    outputs, inputs, kernel = weight.shape
+    products = x.shape[0] * x.shape[1] * outputs * inputs * kernel
+    return _HAS_AVX512 and kernel > 1 and stride == 1 and products > 2**20
+
+
+_HAS_AVX512 = torch.backends.mkldnn.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX512"
+
+
 def _taps_outside(weight: Tensor) -> nn.Parameter:
     """A convolution weight (M, N, kernel), in memory as (M, kernel, N) so that its matrix is a view."""
     return nn.Parameter(weight.detach().permute(0, 2, 1).contiguous().permute(0, 2, 1))
@@ -99,6 +114,9 @@ class ShortConv1d(nn.Conv1d):
         kernel, stride, padding = self.kernel_size[0], self.stride[0], int(self.padding[0])
         if not _as_matrix_product(x):
             return F.conv1d(x.transpose(1, 2), self.weight, self.bias, stride, padding).transpose(1, 2)
+        if _as_image(x, self.weight, stride):
+            image, filters = x.transpose(1, 2).unsqueeze(2), self.weight.unsqueeze(2)
+            return F.conv2d(image, filters, self.bias, padding=(0, padding)).squeeze(2).transpose(1, 2)
         if kernel > 1 or stride > 1 or padding:
             # Without a gradient to pass on, the plain function: a third of the time of a small layer.
             tracked = x.requires_grad and torch.is_grad_enabled()

@@ -33,6 +33,7 @@ from beacon.policy.checkpoint import (
 from beacon.policy.deployment import DeploymentInfo
 from beacon.policy.diffusion import DiffusionPolicy
 from beacon.policy.ema import ModelEma
+from beacon.policy.flat import FlatParameters
 from beacon.policy.tensor_files import load_parameters
 from beacon.runs.checkpoints import Checkpoints, find_checkpoint
 from beacon.runs.checksums import require_whole
@@ -54,6 +55,7 @@ def save_checkpoint(
     folder: Path,
     progress: Progress,
     policy: DiffusionPolicy,
+    parameters: FlatParameters,
     ema: ModelEma,
     optimizer: torch.optim.Optimizer,
     method_state: dict[str, NDArray[Any]],
@@ -70,6 +72,7 @@ def save_checkpoint(
         folder: ``checkpoints/`` of the run.
         progress: where the run stands.
         policy: as trained.
+        parameters: the policy's.
         ema: its moving average.
         optimizer: AdamW, with its moments.
         method_state: of the method.
@@ -90,7 +93,7 @@ def save_checkpoint(
                 preset=preset,
                 deployment=deployment,
             )
-        save_tensors(temporary / OPTIMIZER, _optimizer_tensors(optimizer, policy))
+        save_tensors(temporary / OPTIMIZER, _optimizer_tensors(optimizer, parameters))
         save_tensors(temporary / METHOD, {k: torch.from_numpy(np.array(v)) for k, v in method_state.items()})
         where = {"epoch": progress.epoch, "step": progress.step, "configuration": configuration}
         (temporary / TRAINER).write_text(json.dumps(where) + "\n")
@@ -101,6 +104,7 @@ def load_checkpoint(
     run: Path,
     configuration: str,
     policy: DiffusionPolicy,
+    parameters: FlatParameters,
     ema: ModelEma,
     optimizer: torch.optim.Optimizer,
 ) -> tuple[Progress, dict[str, NDArray[Any]]]:
@@ -121,39 +125,40 @@ def load_checkpoint(
         )
     load_weights(policy, folder / RAW)
     ema.load_state_dict(load_parameters(folder / EMA, dict(policy.named_parameters())))
-    _load_optimizer(optimizer, policy, load_tensors(folder / OPTIMIZER), folder / OPTIMIZER)
+    _load_optimizer(optimizer, parameters, load_tensors(folder / OPTIMIZER), folder / OPTIMIZER)
     state = {name: value.numpy() for name, value in load_tensors(folder / METHOD).items()}
     return progress, state
 
 
-def _optimizer_tensors(optimizer: torch.optim.Optimizer, policy: DiffusionPolicy) -> dict[str, Tensor]:
+def _optimizer_tensors(optimizer: torch.optim.Optimizer, parameters: FlatParameters) -> dict[str, Tensor]:
     """The optimiser's state by parameter name."""
-    tensors = {}
-    for name, parameter in policy.named_parameters():
-        for key, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"{key}/{name}"] = value
+    tensors: dict[str, Tensor] = {}
+    for key, value in optimizer.state.get(parameters.values, {}).items():
+        own = dict.fromkeys(parameters.names, value) if key == "step" else parameters.views(value)
+        tensors |= {f"{key}/{name}": part.clone() for name, part in own.items()}
     return tensors
 
 
 def _load_optimizer(
-    optimizer: torch.optim.Optimizer, policy: DiffusionPolicy, tensors: dict[str, Tensor], file: Path
+    optimizer: torch.optim.Optimizer, parameters: FlatParameters, tensors: dict[str, Tensor], file: Path
 ) -> None:
-    parameters = dict(policy.named_parameters())
     moments: dict[str, dict[str, Tensor]] = {}
     for full_name, value in tensors.items():
         key, _, name = full_name.partition("/")
         moments.setdefault(key, {})[name] = value
     if set(moments) != ADAMW:
         raise UserError(f"{file}: holds {sorted(moments)}, not AdamW's {sorted(ADAMW)}")
+    own = parameters.views(parameters.values)
+    steps = moments.pop("step")
+    _check_shapes(steps, dict.fromkeys(own, torch.empty(())), file)
+    state = optimizer.state[parameters.values]
+    # They are the same for all parameters.
+    state["step"] = next(iter(steps.values())).to(parameters.values.device)
     for key, values in moments.items():
-        _check_shapes(
-            values, {n: p if key != "step" else torch.empty(()) for n, p in parameters.items()}, file
-        )
-        for name, value in values.items():
-            parameter = parameters[name]
-            # Moments live in the parameter's memory layout, and all of it on its device.
-            room = torch.empty_like(parameter) if key != "step" else torch.empty((), device=parameter.device)
-            optimizer.state[parameter][key] = room.copy_(value)
+        _check_shapes(values, own, file)
+        state[key] = torch.empty_like(parameters.values)
+        for name, view in parameters.views(state[key]).items():
+            view.copy_(values[name])
 
 
 def _check_shapes(stored: dict[str, Tensor], wanted: dict[str, Tensor], file: Path) -> None:

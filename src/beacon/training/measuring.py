@@ -11,7 +11,7 @@ from beacon.data.domains import Domains
 from beacon.devices import upload
 from beacon.methods import Measurements
 from beacon.methods.base import Indices, Method, ReferencePolicy
-from beacon.policy import DiffusionPolicy, Encoding, ModelEma
+from beacon.policy import DiffusionPolicy, Encoding, FlatParameters, ModelEma
 from beacon.randomness import Share, generator
 from beacon.runs import RunFolder
 from beacon.training.batch_loader import BatchLoader
@@ -42,6 +42,7 @@ class Measuring:
     normalizer: Normalizer
     noise: SensorNoise | None  # what is added to observations in training
     policy: DiffusionPolicy
+    parameters: FlatParameters  # of the policy
     ema: ModelEma
     method: Method
     measurer: WindowMeasurer
@@ -146,6 +147,6 @@ class Measuring:
             raise RuntimeError("no validation data")
         # Zeros at the end of a seed do not count, so one that is shorter could meet another stream.
         seed = (0, VALIDATION, 1)
-        with self.ema.applied(self.policy):
+        with self.ema.applied():
             measured = self._measured(self.validation, self.validation.everything, 4, seed)
         return float(measured.losses.mean())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -28,6 +29,7 @@ class SensorNoise:
         self._proprio = {key: torch.from_numpy(values).to(device) for key, values in lacking.proprio.items()}
         self._images = {key: torch.from_numpy(values).to(device) for key, values in lacking.images.items()}
         self._grain = torch.randn(_GRAIN, generator=generator(0)).to(device) if self._images else None
+        self._runs: dict[int, Tensor] = {}  # by their length
 
     def add(self, batch: WindowBatch, draw: torch.Generator, share: Share | None = None) -> WindowBatch:
         """The batch with noisier observations; images that get noise are float32 in [0, 255].
@@ -47,19 +49,27 @@ class SensorNoise:
             pixels = batch.images[key]
             spread = _spread(self._images[key], batch)  # (B, C)
             grain = self._grain_like(pixels, draw, share)
-            images[key] = (pixels + grain * spread[:, None, None, None]).clamp(0, 255)
+            images[key] = grain.mul_(spread[:, None, None, None]).add_(pixels).clamp_(0, 255)
         return replace(batch, proprio=proprio, images=images)
 
     def _grain_like(self, pixels: Tensor, draw: torch.Generator, share: Share | None) -> Tensor:
         """Noise of variance one for images (B, T, H, W, C): runs of the grain that begin at random."""
-        assert self._grain is not None
         batch, steps, *shape = pixels.shape
-        size = shape[0] * shape[1] * shape[2]
         rows = drawn_rows(share, batch)
         drawn = torch.randint(_GRAIN, (rows, steps), generator=draw, device=draw.device)
-        begin = _own(drawn, share, pixels.device).unsqueeze(-1)
-        numbers = (begin + torch.arange(size, device=pixels.device)) % _GRAIN
-        return self._grain.to(pixels.device)[numbers].view(pixels.shape)
+        begin = _own(drawn, share, pixels.device)
+        runs = self._runs_of(math.prod(shape))
+        return runs.index_select(0, begin.flatten()).view(pixels.shape)
+
+    def _runs_of(self, size: int) -> Tensor:
+        """All runs of so many numbers, (_GRAIN, size), of a grain that begins anew at its end: views, so that
+        to take one is a plain copy.
+        """
+        if size not in self._runs:
+            assert self._grain is not None
+            endless = self._grain.repeat(1 + math.ceil(size / _GRAIN))[: _GRAIN + size - 1]
+            self._runs[size] = endless.unfold(0, size, 1)
+        return self._runs[size]
 
 
 def _rows(batch: WindowBatch, share: Share | None) -> int:

@@ -16,7 +16,7 @@ from beacon.data.sensor_noise import missing_noise
 from beacon.methods import METHODS, MethodContext
 from beacon.methods.base import Indices, Method, join_states, split_states
 from beacon.methods.kept import KeptDemonstrations
-from beacon.policy import DiffusionPolicy, Encoding, ModelEma
+from beacon.policy import DiffusionPolicy, Encoding, FlatParameters, ModelEma
 from beacon.randomness import generator
 from beacon.runs import RunFolder
 from beacon.runs.layout import step_name
@@ -78,8 +78,9 @@ class Trainer(Measuring):
         self.policy = DiffusionPolicy(spec, config.policy, seed=optimization.seed).to(self.device)
         if config.run.compile:
             self.policy.compile()
-        self.ema = ModelEma(self.policy, power=optimization.ema_power, max_decay=optimization.ema_max)
-        self.optimizer = make_optimizer(self.policy.parameters(), optimization)
+        self.parameters = FlatParameters(self.policy)
+        self.ema = ModelEma(self.parameters, power=optimization.ema_power, max_decay=optimization.ema_max)
+        self.optimizer = make_optimizer([self.parameters.values], optimization)
         self.loss_pass = self.ranks.parallel(self._loss_pass(self.policy), self.device)
         self.measurer = self._measurer(self.policy, self.windows)
         self.remarks: list[str] = []  # said when the run begins
@@ -141,7 +142,7 @@ class Trainer(Measuring):
         config, folder = self.config, self.folder
         if resume and folder.has_checkpoint():
             self.progress, state = load_checkpoint(
-                folder.path, config.digest(), self.policy, self.ema, self.optimizer
+                folder.path, config.digest(), self.policy, self.parameters, self.ema, self.optimizer
             )
             split_states({"method": self.method, **self.auxiliary}, state)
         record = NoRecord()
@@ -209,14 +210,14 @@ class Trainer(Measuring):
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(step, options)
         losses, encoding, loss = self._loss(batch, step, index)
-        self.optimizer.zero_grad(set_to_none=True)
         # Gradients are averaged over the processes, each of which has those of its rows: their sum is wanted.
         (loss if self.ranks.is_alone else self.ranks.size * loss).backward()
+        self.parameters.take_gradients()
         if options.gradient_clip is not None:
             bound = options.gradient_clip * self.method.mean_weight
-            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), bound)
+            torch.nn.utils.clip_grad_norm_(self.parameters.values, bound)
         self.optimizer.step()
-        self.ema.update(self.policy, step)
+        self.ema.update(step)
         seen = Encoding(encoding.vision.detach(), encoding.observation.detach())
         self.method.observe(index, seen, losses.detach())
         return losses, loss
@@ -261,6 +262,7 @@ class Trainer(Measuring):
             self.folder.checkpoints,
             self.progress,
             self.policy,
+            self.parameters,
             self.ema,
             self.optimizer,
             state,
