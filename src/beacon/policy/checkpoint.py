@@ -23,6 +23,7 @@ from beacon.plain import from_plain, to_plain
 from beacon.policy.config import ObservationSpec, PolicyConfig
 from beacon.policy.deployment import DeploymentInfo
 from beacon.policy.diffusion import DiffusionPolicy
+from beacon.policy.noise import make_scheduler
 from beacon.policy.tensor_files import check_header, load_parameters, load_tensors, save_tensors
 from beacon.policy.trained import Normalization, TrainedPolicy
 from beacon.runs.checkpoints import find_checkpoint as find_checkpoint
@@ -146,6 +147,7 @@ def load_weights(policy: DiffusionPolicy, file: Path) -> None:
 def _shapes(spec: ObservationSpec, config: PolicyConfig) -> dict[str, Tensor]:
     """Names and shapes of a policy's parameters, without the memory that a damaged file may ask for."""
     plain = replace(config, encoder=replace(config.encoder, whiten=False))  # a constant, no parameter
+    make_scheduler(plain)  # imports diffusers; with torch 2.6 that fails where tensors are made on "meta"
     with torch.device("meta"):
         return DiffusionPolicy(spec, plain).state_dict()
 
