@@ -132,7 +132,7 @@ def load_checkpoint(
 
 def _optimizer_tensors(optimizer: torch.optim.Optimizer, parameters: FlatParameters) -> dict[str, Tensor]:
     """The optimiser's state by parameter name."""
-    tensors = {}
+    tensors: dict[str, Tensor] = {}
     for key, value in optimizer.state.get(parameters.values, {}).items():
         own = dict.fromkeys(parameters.names, value) if key == "step" else parameters.views(value)
         tensors |= {f"{key}/{name}": part.clone() for name, part in own.items()}
