@@ -12,8 +12,9 @@ from beacon.policy.layers import ShortConv1d
 def network() -> nn.Sequential:
     """With parameters of several layouts in memory."""
     torch.manual_seed(0)
-    layers = (ShortConv1d(4, 6, 3, padding=1), nn.Linear(6, 2), nn.Conv2d(2, 3, 3))
-    return nn.Sequential(*layers).to(memory_format=torch.preserve_format)
+    image = nn.Conv2d(2, 3, 3)
+    image.weight = nn.Parameter(image.weight.detach().contiguous(memory_format=torch.channels_last))
+    return nn.Sequential(ShortConv1d(4, 6, 3, padding=1), nn.Linear(6, 2), image)
 
 
 def test_values_and_layouts_stay() -> None:
