@@ -146,5 +146,7 @@ def test_the_penalty_is_of_all_cameras_and_off_without_strength() -> None:
             view.departure[6] = 0.1
     assert policy.encoder.view_penalty().item() == pytest.approx(2 * 2 * (0.1 * LEARNING_RATE_SCALE) ** 2)
     assert DiffusionPolicy(SPEC, CONFIG).encoder.view_penalty() is None
+    blind = dataclasses.replace(SPEC, cameras={})
+    assert DiffusionPolicy(blind, dataclasses.replace(CONFIG, encoder=encoder)).encoder.view_penalty() is None
     plain = dataclasses.replace(encoder, adapt_view=False)
     assert DiffusionPolicy(SPEC, dataclasses.replace(CONFIG, encoder=plain)).encoder.view_penalty() is None

@@ -144,7 +144,7 @@ class ObservationEncoder(nn.Module):
 
     def view_penalty(self) -> Tensor | None:
         """What is added to the loss for how the views of the target are bent; None where nothing is."""
-        if self.views is None or not self.view_prior:
+        if not self.views or not self.view_prior:  # an empty list without cameras
             return None
         bent: list[Tensor] = [view.distortion() for view in self.views]  # type: ignore[operator]
         return self.view_prior * torch.stack(bent).sum()
