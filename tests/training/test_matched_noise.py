@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,22 +25,6 @@ from beacon.training.trainer import Trainer
 
 KEY, CAMERA = "robot0_eef_pos", "agentview_image"
 MATCHED = {"match_noise": True}
-
-
-@pytest.fixture(scope="module")
-def noisy_target(target: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The target's demonstrations, read by worse sensors."""
-    path = tmp_path_factory.mktemp("data") / "noisy.hdf5"
-    shutil.copy(target, path)
-    rng = np.random.default_rng(0)
-    with h5py.File(path, "r+") as file:
-        for demo in file["data"].values():
-            values = demo["obs"][KEY]
-            values[...] = values[...] + rng.normal(size=values.shape).astype(np.float32) * 0.5
-            pixels = demo["obs"][CAMERA]
-            grain = 6 * rng.normal(size=pixels.shape)
-            pixels[...] = (pixels[...] + grain).clip(0, 255).astype(np.uint8)
-    return path
 
 
 def trainer(source: Path, target: Path, folder: Path, *, matched: bool) -> Trainer:

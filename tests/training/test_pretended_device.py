@@ -108,11 +108,19 @@ def test_computes_what_the_cpu_computes(source: Path, target: Path, tmp_path: Pa
         assert torch.allclose(value.double(), theirs[name].double(), rtol=1e-3, atol=1e-4), name
 
 
-def test_the_cpu_presets_encoder_trains_there(
-    source: Path, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("matched", [False, True])
+def test_the_cpu_presets_encoder_and_data_train_there(
+    matched: bool,
+    source: Path,
+    noisy_target: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    encoder = replace(TINY.encoder, adapt_view=True, whiten=True, learn_temperature=True, crop=0.9)
-    config = config_of("beacon", source, target, policy=replace(TINY, encoder=encoder))
+    encoder = replace(
+        TINY.encoder, adapt_view=True, view_prior=0.02, whiten=True, learn_temperature=True, crop=0.9
+    )
+    data = {"match_noise": matched}
+    config = config_of("beacon", source, noisy_target, policy=replace(TINY, encoder=encoder), data=data)
     with pretended_device() as waits:
         steps = watch_steps(monkeypatch, waits)
         train_run(config, tmp_path / "run")
